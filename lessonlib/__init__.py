@@ -1,0 +1,1 @@
+"""Speculative decoding, one idea a module: theory, decoding, drafting, lab, lessons."""

@@ -1,0 +1,1 @@
+"""Running models: sampling, caches, GPT-2's forward, and the speculative loop."""

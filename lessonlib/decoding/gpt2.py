@@ -1,0 +1,162 @@
+"""GPT-2's forward pass, written out: static cache, features, nothing hidden.
+
+Source: Radford et al. 2019; weights and names as in ``transformers.GPT2LMHeadModel``,
+whose logits it reproduces. Its matrices are stored (inputs, outputs), which is also
+the faster layout for a few rows on a CPU.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch.nn import functional as F
+
+from lessonlib.decoding.cache import Cache
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a forward over n tokens gives: logits (n, V) and features (n, width).
+
+    The features are the last hidden states, after the final layer norm: just what the
+    LM head multiplies.
+    """
+
+    logits: torch.Tensor
+    features: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers that define a GPT-2, read from its config.json."""
+
+    layers: int
+    heads: int
+    width: int
+    vocab_size: int
+    context: int
+    epsilon: float
+
+    @classmethod
+    def read(cls, folder: Path) -> Shape:
+        """Read ``folder/config.json``; refuse what this forward does not compute."""
+        config = json.loads((folder / "config.json").read_text())
+        if config.get("model_type") != "gpt2":
+            raise ValueError(f"{folder} holds a {config.get('model_type')!r} model, not a gpt2 one")
+        if config.get("activation_function", "gelu_new") not in ("gelu_new", "gelu_pytorch_tanh"):
+            raise ValueError(f"activation_function in {folder} must be the tanh GELU of GPT-2")
+        return cls(
+            layers=config["n_layer"],
+            heads=config["n_head"],
+            width=config["n_embd"],
+            vocab_size=config["vocab_size"],
+            context=config["n_positions"],
+            epsilon=config.get("layer_norm_epsilon", 1e-5),
+        )
+
+
+class GPT2:
+    """A GPT-2 that runs one sequence at a time over a cache."""
+
+    def __init__(self, shape: Shape, weights: dict[str, torch.Tensor]):
+        self.shape = shape
+        self.vocab_size = shape.vocab_size
+        self.context = shape.context
+        weights = {name.removeprefix("transformer."): w for name, w in weights.items()}
+        self.embedding = weights["wte.weight"]
+        self.positions = weights["wpe.weight"]
+        self.head = weights.get("lm_head.weight", self.embedding)  # tied in every GPT-2
+        self.blocks = [_take_block(weights, layer) for layer in range(shape.layers)]
+        self.final_norm = weights["ln_f.weight"], weights["ln_f.bias"]
+
+    @classmethod
+    def from_folder(
+        cls, folder: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> GPT2:
+        """Load ``config.json`` and ``model.safetensors`` from ``folder``."""
+        weights = load_file(folder / "model.safetensors", device=device)
+        return cls(Shape.read(folder), {name: w.to(dtype) for name, w in weights.items()})
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.device
+
+    def new_cache(self) -> Cache:
+        """An empty cache with room for the whole context."""
+        head_size = self.shape.width // self.shape.heads
+        return Cache(
+            self.shape.layers,
+            self.shape.heads,
+            self.context,
+            head_size,
+            device=self.device,
+            dtype=self.embedding.dtype,
+        )
+
+    @torch.inference_mode()
+    def forward(self, tokens: Sequence[int], cache: Cache) -> Output:
+        """Run ``tokens`` behind the cached ones and append their rows to the cache.
+
+        Returns logits (n, V) and features (n, width): row i has seen the cached tokens
+        and tokens[: i + 1]. Raises ValueError if the text would outgrow the context.
+        """
+        start, stop = cache.length, cache.length + len(tokens)
+        if stop > self.context:
+            raise ValueError(
+                f"{stop} tokens do not fit into this model's context of {self.context}: "
+                "shorten the prompt or max_new_tokens"
+            )
+        ids = torch.tensor(tokens, dtype=torch.long, device=self.device)
+        x = self.embedding[ids] + self.positions[start:stop]
+        hidden = None
+        if len(tokens) > 1:  # token i may look at the cached rows and at new rows 0..i
+            hidden = torch.ones(len(tokens), stop, dtype=torch.bool, device=self.device)
+            hidden = ~hidden.tril(start)
+        for layer, block in enumerate(self.blocks):
+            x = x + self._attend(block, layer, x, cache, start, hidden)
+            x = x + self._feed_forward(block, x)
+        cache.length = stop
+        features = self._norm(x, self.final_norm)
+        return Output(F.linear(features, self.head), features)
+
+    def _norm(self, x, weight_and_bias):
+        return F.layer_norm(x, x.shape[-1:], *weight_and_bias, self.shape.epsilon)
+
+    def _attend(self, block, layer, x, cache, start, hidden):
+        n, heads = x.shape[0], self.shape.heads
+        mixed = torch.addmm(block["c_attn.bias"], self._norm(x, block["ln_1"]), block["c_attn"])
+        queries, keys, values = mixed.view(n, 3, heads, -1).permute(1, 2, 0, 3)
+        cache.write(layer, start, keys, values)
+        keys, values = cache.read(layer, start + n)
+        scores = queries @ keys.mT * queries.shape[-1] ** -0.5
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, float("-inf"))
+        mixed = (scores.softmax(-1) @ values).transpose(0, 1).reshape(n, -1)
+        return torch.addmm(block["attn.c_proj.bias"], mixed, block["attn.c_proj"])
+
+    def _feed_forward(self, block, x):
+        inner = torch.addmm(block["c_fc.bias"], self._norm(x, block["ln_2"]), block["c_fc"])
+        inner = F.gelu(inner, approximate="tanh")
+        return torch.addmm(block["mlp.c_proj.bias"], inner, block["mlp.c_proj"])
+
+
+def _take_block(weights: dict[str, torch.Tensor], layer: int) -> dict:
+    """The tensors of one layer under short names, each layer norm as (weight, bias)."""
+
+    def take(name):
+        return weights[f"h.{layer}.{name}"]
+
+    block = {name: (take(f"{name}.weight"), take(f"{name}.bias")) for name in ("ln_1", "ln_2")}
+    for short, name in (
+        ("c_attn", "attn.c_attn"),
+        ("attn.c_proj", "attn.c_proj"),
+        ("c_fc", "mlp.c_fc"),
+        ("mlp.c_proj", "mlp.c_proj"),
+    ):
+        block[short], block[f"{short}.bias"] = take(f"{name}.weight"), take(f"{name}.bias")
+    return block

@@ -1,0 +1,152 @@
+"""The speculative decoding loop: draft, verify, commit, roll back. One loop for every drafter.
+
+Source: Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. The
+invariant after every round is len(cache) == len(text) - 1: the newest token has not
+been run yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from lessonlib.decoding.sampling import Sampling
+from lessonlib.decoding.trace import Round, TopRow, Trace
+from lessonlib.theory.trees import Proposal, chain
+from lessonlib.theory.verify import verify
+
+
+class Model(Protocol):
+    """What the loop needs of a model; ``gpt2.GPT2`` is one."""
+
+    vocab_size: int
+    context: int
+
+    def new_cache(self): ...
+
+    def forward(self, tokens: Sequence[int], cache): ...
+
+
+class Drafter(Protocol):
+    """What the loop needs of a drafter; ``drafting.small.SmallModelDrafter`` is one."""
+
+    vocab_size: int
+    rows: int
+
+    def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Proposal: ...
+
+    def settle(self, text: Sequence[int]) -> None: ...
+
+
+def generate(
+    target: Model,
+    drafter: Drafter | None,
+    prompt: Sequence[int],
+    *,
+    max_new_tokens: int,
+    K: int = 4,
+    sampling: Sampling = Sampling(),  # noqa: B008 (frozen)
+    coins: Iterator[float],
+    eos: int | None = None,
+    top: int = 0,
+) -> Trace:
+    """Continue ``prompt`` so that the output follows the target's law exactly.
+
+    ``drafter=None`` (or K = 0) is plain decoding by the same code. ``coins`` yields
+    uniforms in [0, 1). Emits exactly ``max_new_tokens`` unless ``eos`` or the end of
+    the target's context comes first; nothing follows an ``eos``. ``top`` > 0 records
+    that many of the likeliest tokens at each position.
+
+    Raises ValueError for an empty or too long prompt, a token outside the vocabulary,
+    a negative K or max_new_tokens, and vocabularies that differ.
+    """
+    _check_request(target, drafter, prompt, max_new_tokens, K)
+    trace, text, cache = Trace(list(prompt)), list(prompt), target.new_cache()
+    if len(text) > 1:
+        target.forward(text[:-1], cache)  # the prefill
+    end = len(prompt) + max_new_tokens
+    while len(text) < end:
+        # A round emits up to K + 1 tokens: draft no more than there is room for.
+        room = min(end, target.context) - len(text)
+        if room <= 0:
+            trace.stopped = "context"
+            break
+        proposal = chain([], [])
+        if drafter is not None and min(K, room - 1) > 0:
+            proposal = drafter.propose(text, min(K, room - 1), coins)
+        round = _play_round(target, cache, proposal, text, sampling, coins, eos, top)
+        text += round.emitted
+        cache.rollback(round.target_rows)
+        if drafter is not None:
+            drafter.settle(text)
+            round = replace(round, draft_rows=drafter.rows)
+        trace.rounds.append(round)
+        if text[-1] == eos:
+            trace.stopped = "eos"
+            break
+    return trace
+
+
+def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Round:
+    """Verify one proposal; the target's cache still holds all its rows afterwards."""
+    output = target.forward([text[-1], *proposal.tokens], cache)
+    p_rows = sampling.probabilities(output.logits.double().cpu().numpy())
+    verdict = verify(proposal, p_rows, coins)
+    emitted = [*(proposal.tokens[node] for node in verdict.path), verdict.token]
+    kinds = [*("drafted" for _ in verdict.path), verdict.kind]
+    if eos in emitted:
+        stop = emitted.index(eos) + 1
+        emitted, kinds = emitted[:stop], kinds[:stop]
+    # Tests behind an eos were made, but the text they were made for does not exist.
+    tests = verdict.tests[: len(emitted)]
+    return Round(
+        start=len(text),
+        drafted=list(proposal.tokens),
+        tests=list(tests),
+        emitted=emitted,
+        kinds=kinds,
+        target_rows=len(text) + len(emitted) - 1,
+        top=_record_top(proposal, p_rows, top),
+    )
+
+
+def _record_top(proposal: Proposal, p_rows: np.ndarray, top: int) -> list[TopRow]:
+    """The ``top`` likeliest tokens of each row by p or q, for a chain."""
+    rows = []
+    for i, p in enumerate(p_rows if top else []):
+        q = proposal.q_row(i, len(p)) if i < len(proposal.tokens) else None
+        weight = p if q is None else np.maximum(p, q)
+        tokens = np.argsort(-weight, kind="stable")[:top]
+        rows.append(
+            TopRow(tokens.tolist(), p[tokens].tolist(), [] if q is None else q[tokens].tolist())
+        )
+    return rows
+
+
+def _check_request(target, drafter, prompt, max_new_tokens, K) -> None:
+    if len(prompt) == 0:
+        raise ValueError(
+            "prompt is empty: give at least one token, for example the end-of-text token"
+        )
+    if len(prompt) > target.context:
+        raise ValueError(
+            f"prompt has {len(prompt)} tokens, but the target's context holds {target.context}: "
+            "shorten the prompt"
+        )
+    outside = [token for token in prompt if not 0 <= token < target.vocab_size]
+    if outside:
+        raise ValueError(
+            f"prompt holds token {outside[0]}, outside the vocabulary of {target.vocab_size}"
+        )
+    if max_new_tokens < 0:
+        raise ValueError(f"max_new_tokens is {max_new_tokens}: use 0 or more")
+    if K < 0:
+        raise ValueError(f"K is {K}: use 0 (plain decoding) or more")
+    if drafter is not None and drafter.vocab_size != target.vocab_size:
+        raise ValueError(
+            f"the draft's vocabulary has {drafter.vocab_size} tokens and the target's "
+            f"{target.vocab_size}: use a draft trained with the target's tokenizer"
+        )

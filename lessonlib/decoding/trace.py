@@ -1,0 +1,119 @@
+"""What happened in a run of the loop, round by round: for players, tests and tables.
+
+A trace is plain data: it can be stored as JSON and replayed where no model is.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from lessonlib.theory.verify import Test
+
+
+@dataclass(frozen=True)
+class TopRow:
+    """The likeliest tokens of one position, for pictures: p and q side by side.
+
+    ``q`` is empty where nothing was drafted: at the bonus position.
+    """
+
+    tokens: list[int]
+    p: list[float]
+    q: list[float]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: the drafted tokens, the tests, what was emitted and why.
+
+    ``kinds[i]`` says where ``emitted[i]`` came from: "drafted", "recovered" (from the
+    residual) or "bonus" (from p after full acceptance). ``start`` is the number of
+    tokens in the text before the round; ``target_rows`` and ``draft_rows`` are the
+    cache lengths after it. ``top`` has one row for each row of p, if asked for.
+    """
+
+    start: int
+    drafted: list[int]
+    tests: list[Test]
+    emitted: list[int]
+    kinds: list[str]
+    target_rows: int
+    draft_rows: int = 0
+    top: list[TopRow] = field(default_factory=list)
+
+    @property
+    def accepted(self) -> int:
+        """How many drafted tokens passed their test."""
+        return sum(test.accepted for test in self.tests)
+
+
+@dataclass
+class Trace:
+    """A whole run: what came out and what it cost.
+
+    ``rounds`` has one entry for each target forward; the prefill is in no count.
+    ``stopped`` says why the run ended: "length", "eos" or "context".
+    ``pieces[token]`` is the printable text of a token, filled in by whoever has a
+    tokenizer.
+    """
+
+    prompt: list[int]
+    rounds: list[Round] = field(default_factory=list)
+    stopped: str = "length"
+    pieces: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def new_tokens(self) -> list[int]:
+        return [token for round in self.rounds for token in round.emitted]
+
+    @property
+    def drafted(self) -> int:
+        return sum(len(round.drafted) for round in self.rounds)
+
+    @property
+    def accepted(self) -> int:
+        return sum(round.accepted for round in self.rounds)
+
+    @property
+    def tau(self) -> float:
+        """τ: tokens emitted for each target forward, the bonus included; NaN without any."""
+        return len(self.new_tokens) / len(self.rounds) if self.rounds else float("nan")
+
+    @property
+    def alpha(self) -> float:
+        """α: mean of Σ min(p, q) over every position that was tested; NaN if none was."""
+        alphas = [test.alpha for round in self.rounds for test in round.tests]
+        return float(np.mean(alphas)) if alphas else float("nan")
+
+    def to_json(self, path: Path) -> None:
+        """Write the trace to ``path``, floats rounded to six digits: pictures need no more."""
+        text = json.dumps(_rounded(asdict(self)), separators=(",", ":"))
+        path.write_text(text + "\n", encoding="ascii")
+
+    @classmethod
+    def from_json(cls, path: Path) -> Trace:
+        """Read what ``to_json`` wrote."""
+        data = json.loads(path.read_text(encoding="ascii"))
+        data["rounds"] = [_read_round(row) for row in data["rounds"]]
+        data["pieces"] = {int(token): piece for token, piece in data["pieces"].items()}
+        return cls(**data)
+
+
+def _read_round(row: dict) -> Round:
+    tests = [Test(**test) for test in row["tests"]]
+    top = [TopRow(**entry) for entry in row["top"]]
+    return Round(**{**row, "tests": tests, "top": top})
+
+
+def _rounded(value):
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return value

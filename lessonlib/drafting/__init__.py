@@ -1,0 +1,1 @@
+"""The proposers: what drafts the tokens that the target verifies."""

@@ -1,0 +1,50 @@
+"""The classic drafter: a smaller model of the same vocabulary that samples a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lessonlib.decoding.loop import Model
+from lessonlib.decoding.sampling import Sampling
+from lessonlib.theory.rejection import draw
+from lessonlib.theory.trees import Proposal, chain
+
+
+class SmallModelDrafter:
+    """Samples K tokens from ``model``, each from the q row it hands to the verifier.
+
+    Before drafting it runs whatever part of the text its cache lacks: the prompt, the
+    token that closed the last round, and after full acceptance also the last drafted
+    token, which it proposed but never ran. So the famous two-token catch-up is no
+    special case.
+    """
+
+    def __init__(self, model: Model, sampling: Sampling):
+        self.model = model
+        self.vocab_size = model.vocab_size
+        self._sampling = sampling
+        self._cache = model.new_cache()
+        self.forwards = 0  # tokens run at once count once
+
+    @property
+    def rows(self) -> int:
+        """How many tokens the draft's cache holds."""
+        return self._cache.length
+
+    def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Proposal:
+        """Draft up to K tokens after ``text``, fewer where the draft's own context ends."""
+        room = self.model.context - len(text) + 1  # the last drafted token is not run
+        tokens, q_rows = [], []
+        fresh = list(text[self._cache.length :])
+        for _ in range(min(K, room)):
+            output = self.model.forward(fresh, self._cache)
+            self.forwards += 1
+            q = self._sampling.probabilities(output.logits[-1].double().cpu().numpy())
+            fresh = [draw(q, next(coins))]
+            tokens += fresh
+            q_rows.append(q)
+        return chain(tokens, q_rows)
+
+    def settle(self, text: Sequence[int]) -> None:
+        """Forget the rows of rejected tokens; ``text`` is what stands after the round."""
+        self._cache.rollback(min(self._cache.length, len(text) - 1))

@@ -1,0 +1,1 @@
+"""The mathematics of speculative decoding in NumPy: no model, no torch."""

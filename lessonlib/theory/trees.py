@@ -1,0 +1,55 @@
+"""Proposals: what a drafter hands to the target. A chain is a tree with one child per node.
+
+A node is a drafted token; its parent is another node, or ROOT: the newest token
+of the text, which the target has not run yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lessonlib.theory.rejection import one_hot
+
+ROOT = -1
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Drafted tokens as a tree, parents before children.
+
+    ``q[i]`` is the row (V,) that node i was drawn from, or None if the drafter
+    chose the token instead of drawing it (greedy, top-k, n-gram). Siblings are
+    tried in order; one drawn without replacement carries the conditional row.
+    """
+
+    tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    q: tuple[np.ndarray | None, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.tokens) == len(self.parents) == len(self.q):
+            sizes = f"{len(self.tokens)}, {len(self.parents)} and {len(self.q)}"
+            raise ValueError(f"tokens, parents and q must be equally long, got {sizes}")
+        for node, parent in enumerate(self.parents):
+            if not ROOT <= parent < node:
+                raise ValueError(f"parents[{node}] is {parent}: a parent comes before its child")
+
+    def children(self, node: int) -> list[int]:
+        """The nodes directly below ``node`` (or ROOT), in drafting order."""
+        return [child for child, parent in enumerate(self.parents) if parent == node]
+
+    def q_row(self, node: int, vocab: int) -> np.ndarray:
+        """The row (vocab,) the rule divides by: one-hot for a token that was chosen."""
+        row = self.q[node]
+        return one_hot(self.tokens[node], vocab) if row is None else row
+
+
+def chain(tokens: list[int], q_rows: list[np.ndarray | None]) -> Proposal:
+    """A proposal in which every token follows the one before it.
+
+    >>> chain([7, 8, 9], [None, None, None]).parents
+    (-1, 0, 1)
+    """
+    return Proposal(tuple(tokens), tuple(range(-1, len(tokens) - 1)), tuple(q_rows))
