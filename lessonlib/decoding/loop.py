@@ -128,9 +128,7 @@ def _record_top(proposal: Proposal, p_rows: np.ndarray, top: int) -> list[TopRow
 
 def _check_request(target, drafter, prompt, max_new_tokens, K) -> None:
     if len(prompt) == 0:
-        raise ValueError(
-            "prompt is empty: give at least one token, for example the end-of-text token"
-        )
+        raise ValueError("prompt is empty: give at least one token, such as end-of-text")
     if len(prompt) > target.context:
         raise ValueError(
             f"prompt has {len(prompt)} tokens, but the target's context holds {target.context}: "

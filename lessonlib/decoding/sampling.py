@@ -33,9 +33,7 @@ def warp(
     logits = np.asarray(logits, dtype=np.float64)
     top = logits.max(axis=-1, keepdims=True)
     if not np.isfinite(top).all():
-        raise ValueError(
-            "logits hold NaN, +infinity or a row of -infinity: the model's output is broken"
-        )
+        raise ValueError("logits hold NaN, +infinity or a row of -infinity: check the model")
     if temperature == 0:
         probabilities = np.zeros_like(logits)
         np.put_along_axis(probabilities, logits.argmax(axis=-1, keepdims=True), 1.0, axis=-1)

@@ -89,18 +89,26 @@ class Trace:
         alphas = [test.alpha for round in self.rounds for test in round.tests]
         return float(np.mean(alphas)) if alphas else float("nan")
 
+    def to_dict(self) -> dict:
+        """Plain data for JSON, floats rounded to six digits: pictures need no more."""
+        return _rounded(asdict(self))
+
+    @classmethod
+    def from_dict(cls, data: dict) -> Trace:
+        """What ``to_dict`` gave, also after a trip through JSON."""
+        rounds = [_read_round(row) for row in data["rounds"]]
+        pieces = {int(token): piece for token, piece in data["pieces"].items()}
+        return cls(**{**data, "rounds": rounds, "pieces": pieces})
+
     def to_json(self, path: Path) -> None:
-        """Write the trace to ``path``, floats rounded to six digits: pictures need no more."""
-        text = json.dumps(_rounded(asdict(self)), separators=(",", ":"))
+        """Write the trace to ``path``."""
+        text = json.dumps(self.to_dict(), separators=(",", ":"))
         path.write_text(text + "\n", encoding="ascii")
 
     @classmethod
     def from_json(cls, path: Path) -> Trace:
         """Read what ``to_json`` wrote."""
-        data = json.loads(path.read_text(encoding="ascii"))
-        data["rounds"] = [_read_round(row) for row in data["rounds"]]
-        data["pieces"] = {int(token): piece for token, piece in data["pieces"].items()}
-        return cls(**data)
+        return cls.from_dict(json.loads(path.read_text(encoding="ascii")))
 
 
 def _read_round(row: dict) -> Round:

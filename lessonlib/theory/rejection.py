@@ -24,7 +24,7 @@ def as_distribution(values: np.ndarray, name: str) -> np.ndarray:
     >>> as_distribution([0.5, 0.6], "p")
     Traceback (most recent call last):
     ...
-    ValueError: p must sum to 1, but sums to 1.1: normalise it first
+    ValueError: p must sum to 1, but sums to 1.1: normalise it
     """
     array = np.asarray(values)
     if array.dtype != object:
@@ -37,9 +37,7 @@ def as_distribution(values: np.ndarray, name: str) -> np.ndarray:
         raise ValueError(f"{name} holds a negative probability: {array.min()}")
     total = array.sum()
     if abs(total - 1) > SUM_TOLERANCE:
-        raise ValueError(
-            f"{name} must sum to 1, but sums to {float(total):.6g}: normalise it first"
-        )
+        raise ValueError(f"{name} must sum to 1, but sums to {float(total):.6g}: normalise it")
     return array
 
 
@@ -67,9 +65,7 @@ def acceptance_probability(p: np.ndarray, q: np.ndarray, x: int) -> float:
     if not 0 <= x < q.size:
         raise ValueError(f"x is token {x}, outside the vocabulary of {q.size}")
     if q[x] == 0:
-        raise ValueError(
-            f"q gives token {x} probability 0, so q cannot have drawn it: pass its q row"
-        )
+        raise ValueError(f"q gives token {x} probability 0: pass the row that {x} was drawn from")
     return _plain(min(p[x] / q[x], 1 + 0 * p[x]))
 
 

@@ -1,0 +1,1 @@
+"""What turns the hand-written lessons into notebooks, and keeps learners' copies safe."""

@@ -1,0 +1,128 @@
+"""Which target goes with which draft, and where their weights are.
+
+``bundled`` is always there, offline. ``gpt2`` and ``gpt2-medium`` come from the
+Hugging Face hub or its local cache. Any folder that holds ``target/`` and ``draft/``
+is a pair too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from lessonlib.decoding.gpt2 import GPT2
+
+# name -> (target, draft), hub names without their owner, as people say them
+HUB_PAIRS = {"gpt2": ("gpt2", "distilgpt2"), "gpt2-medium": ("gpt2-medium", "gpt2")}
+HUB_OWNERS = {
+    "gpt2": "openai-community",
+    "gpt2-medium": "openai-community",
+    "distilgpt2": "distilbert",
+}
+_FILES = ["config.json", "model.safetensors", "tokenizer.json"]
+
+
+class PairNotFoundError(FileNotFoundError):
+    """A pair that was asked for is neither bundled nor on this machine nor downloadable."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target, a draft with the same vocabulary, and the tokenizer of both."""
+
+    name: str
+    target: GPT2
+    draft: GPT2
+    tokenizer: Tokenizer
+
+    @property
+    def eos(self) -> int | None:
+        """The id of the end-of-text token. It is 0 in the bundled pair, which is falsy."""
+        return self.tokenizer.token_to_id("<|endoftext|>")
+
+    def encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text).ids
+
+    def decode(self, tokens: list[int]) -> str:
+        return self.tokenizer.decode(tokens, skip_special_tokens=False)
+
+
+def bundled_folder() -> Path:
+    """Where the pair that ships with the course is."""
+    return Path(__file__).parents[1] / "models" / "bundled"
+
+
+def hub_cache() -> Path:
+    """The Hugging Face cache folder on this machine."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE)
+
+
+def load_pair(name: str = "bundled", *, dtype: str | None = None) -> Pair:
+    """Load a pair by name or folder onto the device that ``lab/device`` chose.
+
+    ``dtype`` ("float32", "float64") overrides the chosen one. Raises
+    PairNotFoundError with one sentence if the weights are not to be had, and
+    ValueError if the two vocabularies differ.
+    """
+    import torch
+    from tokenizers import Tokenizer
+
+    from lessonlib.decoding.gpt2 import GPT2
+    from lessonlib.lab import device
+
+    target_folder, draft_folder = _find_folders(name)
+    chosen = device.apply()
+    options = {"device": chosen.device, "dtype": getattr(torch, dtype or chosen.dtype)}
+    target = GPT2.from_folder(target_folder, **options)
+    draft = GPT2.from_folder(draft_folder, **options)
+    if target.vocab_size != draft.vocab_size:
+        raise ValueError(
+            f"in pair {name!r} the target has {target.vocab_size} tokens and the draft "
+            f"{draft.vocab_size}: use two models with one tokenizer"
+        )
+    tokenizer = Tokenizer.from_file(str(target_folder / "tokenizer.json"))
+    return Pair(name, target, draft, tokenizer)
+
+
+def _find_folders(name: str) -> tuple[Path, Path]:
+    if name in HUB_PAIRS:
+        target, draft = HUB_PAIRS[name]
+        return _find_on_hub(target), _find_on_hub(draft)
+    folder = bundled_folder() if name == "bundled" else Path(name).expanduser()
+    for part in (folder / "target", folder / "draft"):
+        if not (part / "model.safetensors").exists():
+            known = ", ".join(["bundled", *HUB_PAIRS])
+            raise PairNotFoundError(
+                f"no model in {part}: name one of {known}, or a folder that holds "
+                "target/ and draft/, each with config.json and model.safetensors"
+            )
+    return folder / "target", folder / "draft"
+
+
+def _find_on_hub(model: str) -> Path:
+    """The local folder of a hub model, from the cache if it is there, else downloaded."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    # Old caches use the bare name, from before the hub gave every model an owner.
+    names = [f"{HUB_OWNERS[model]}/{model}", model]
+    for name in names:
+        try:
+            folder = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=True))
+        except LocalEntryNotFoundError:
+            continue
+        if all((folder / file).exists() for file in _FILES):
+            return folder
+    try:
+        return Path(snapshot_download(names[0], allow_patterns=_FILES))
+    except (LocalEntryNotFoundError, OSError) as error:
+        raise PairNotFoundError(
+            f"{model} is not in the Hugging Face cache ({hub_cache()}) and cannot be downloaded "
+            "now: connect once and try again, or use the pair 'bundled', which needs no network"
+        ) from error

@@ -1,0 +1,1 @@
+"""What a lesson shows: live charts, sliders and the step-through player."""

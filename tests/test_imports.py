@@ -1,0 +1,106 @@
+"""House rules held by tools: ruff, import direction, and what an import may cost."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIGHT_LESSONS = ("01", "02", "03")
+TRIES = 5
+
+
+def run_tool(root: Path, *words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *words], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ruff_finds_nothing(root):
+    run_tool(root, "-m", "ruff", "check", "--no-cache", ".")
+
+
+def test_ruff_would_format_nothing(root):
+    run_tool(root, "-m", "ruff", "format", "--no-cache", "--check", ".")
+
+
+def test_imports_go_down_only(root):
+    run_tool(
+        root, "-c", "from importlinter.cli import lint_imports_command as r; r(['--no-cache'])"
+    )
+
+
+def list_modules(root: Path, package: str) -> list[str]:
+    files = sorted((root / package.replace(".", "/")).glob("*.py"))
+    return [package if f.stem == "__init__" else f"{package}.{f.stem}" for f in files]
+
+
+def list_lesson_imports(file: Path) -> list[str]:
+    """Return the lessonlib modules that a lesson imports at the top of its cells."""
+    found = []
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            found += [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [f"{node.module}:{name.name}" for name in node.names]
+    return [name for name in found if name.startswith("lessonlib")]
+
+
+def measure_import(root: Path, modules: list[str], before: str = "") -> tuple[float, set[str]]:
+    """Import in a fresh interpreter; return the seconds and which heavy packages came along."""
+    lines = [before, "import sys, time", "start = time.perf_counter()"]
+    for name in modules:
+        module, _, attribute = name.partition(":")
+        lines.append(f"from {module} import {attribute}" if attribute else f"import {module}")
+    lines.append(
+        "print(time.perf_counter() - start, *{'torch', 'transformers'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    seconds, *heavy = done.stdout.split()
+    return float(seconds), set(heavy)
+
+
+def find_best_time(root: Path, modules: list[str], before: str = "") -> float:
+    """The least of a few tries: what the import costs, not what the machine was busy with."""
+    return min(measure_import(root, modules, before)[0] for _ in range(TRIES))
+
+
+def test_lessonlib_and_theory_import_fast_and_without_torch(root):
+    modules = ["lessonlib", "lessonlib.__main__", *list_modules(root, "lessonlib.theory")]
+    assert measure_import(root, modules)[1] == set()
+    assert find_best_time(root, modules) < 0.5
+
+
+@pytest.mark.parametrize("number", LIGHT_LESSONS)
+def test_first_lessons_need_no_torch(root, number):
+    files = sorted((root / "solutions").glob(f"{number}_*.py"))
+    if not files:
+        pytest.skip(f"lesson {number} is not written yet")
+    modules = list_lesson_imports(files[0])
+    assert modules, "a lesson uses the course's library"
+    assert measure_import(root, modules)[1] == set()
+    # A kernel has IPython and ipywidgets loaded by its first widget; the course adds this much.
+    assert find_best_time(root, modules, before="import IPython, ipywidgets") < 0.5
+
+
+@pytest.mark.parametrize("module", ["device", "doctor", "kernelcheck"])
+def test_setup_modules_import_without_torch(root, module):
+    assert measure_import(root, [f"lessonlib.lab.{module}"])[1] == set()
+
+
+def test_the_measurement_sees_torch(root):
+    seconds, heavy = measure_import(root, ["torch"])
+    assert heavy == {"torch"}
+    assert seconds > 0.1

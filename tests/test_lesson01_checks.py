@@ -1,0 +1,174 @@
+"""The mutation tables of lessons 00 and 01: wrong answers fail with their own sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency, chisquare
+
+from lessonlib.exercises import find_exercise, run_checks
+from lessonlib.exercises.misconceptions import ADVICE
+from lessonlib.theory import empirical, metrics, rejection
+from lessonlib.theory.mistakes import MISTAKES
+from lessonlib.theory.rejection import draw
+from lessonlib.theory.verify import speculative_round
+
+LINE = "ex {} {}: {}"
+
+
+def outcome(id, answer):
+    exercise = find_exercise(id)
+    return run_checks(exercise, answer).line(exercise)
+
+
+def right_ratio(p, q, x):
+    return 1.0 if q[x] <= p[x] else float(p[x]) / float(q[x])
+
+
+def right_residual(p, q):
+    gap = (p - q).clip(min=0)
+    return p if gap.sum() == 0 else gap / gap.sum()
+
+
+def right_round(p_rows, q_rows, drafted, u):
+    """Closes with the last uniform instead of the next one: as right as the library's."""
+    for j, x in enumerate(drafted):
+        if u[j] >= p_rows[j][x] / q_rows[j][x]:
+            return (*drafted[:j], draw(right_residual(p_rows[j], q_rows[j]), u[-1]))
+    return np.array([*drafted, draw(p_rows[-1], u[-1])])
+
+
+def right_test(counts, p):
+    n = counts.sum()
+    tv = 0.5 * np.abs(counts / n - p).sum()
+    return tv, empirical.sampling_floor(p, n), chisquare(counts, n * p).pvalue
+
+
+RIGHT = {
+    "0.1": [
+        metrics.count_accepted,
+        lambda m: next((i for i, ok in enumerate(m) if not ok), len(m)),
+    ],
+    "0.2": [metrics.tokens_per_forward, lambda a: np.mean(np.array(a) + 1)],
+    "1.1": [rejection.acceptance_probability, right_ratio],
+    "1.2": [rejection.residual, right_residual],
+    "1.3": [speculative_round, right_round],
+    "1.4": [empirical.one_sample_test, right_test],
+}
+
+
+@pytest.mark.parametrize("id", RIGHT)
+def test_two_different_right_answers_pass(id):
+    for answer in RIGHT[id]:
+        exercise = find_exercise(id)
+        assert outcome(id, answer) == (
+            f"ex {id} {exercise.name}: ok ({len(exercise.checks)} check"
+            f"{'s' if len(exercise.checks) > 1 else ''})"
+        )
+
+
+def tv_doubled(counts, p):
+    tv, floor, value = right_test(counts, p)
+    return min(1, 2 * tv), floor, value
+
+
+def against_a_sample(counts, p):
+    tv, floor, _ = right_test(counts, p)
+    again = np.random.default_rng(int(counts[0])).multinomial(counts.sum(), p)
+    return tv, floor, chisquare(counts, again * counts.sum() / again.sum()).pvalue
+
+
+def never_rejects(counts, p):
+    tv, floor, _ = right_test(counts, p)
+    return tv, floor, 1.0
+
+
+def two_sample(counts, p):
+    tv, floor, _ = right_test(counts, p)
+    return tv, floor, chi2_contingency([counts, counts.sum() * p])[1]
+
+
+WRONG = {
+    "0.1": [(sum, "nothing counts after a failure"), (len, "wanted 0"), (lambda m: 1.0, "an int")],
+    "0.2": [
+        (lambda a: sum(a) / len(a), "each round adds one token"),
+        (lambda a: sum(a) + 1, "tau for"),
+    ],
+    "1.1": [
+        (lambda p, q, x: p[x] / q[x], "cap it with min"),
+        (lambda p, q, x: min(1, q[x] / p[x]) if p[x] else 1.0, ADVICE["ratio-inverted"]),
+        (lambda p, q, x: float(p[x] >= q[x]), ADVICE["accept-iff-p-at-least-q"]),
+        (lambda p, q, x: p[x], ADVICE["accept-with-p"]),
+        (lambda p, q, x: 1, ADVICE["accept-everything"]),
+        (lambda p, q, x: min(1, 2 * p[x] / q[x]), ADVICE["accept-leniently"]),
+        (lambda p, q, x: None, "is a return missing?"),
+        (lambda p, q, x: np.minimum(1, p / q), "wanted one number"),
+        (lambda p, q, x: float("nan"), "division by zero"),
+    ],
+    "1.2": [
+        (lambda p, q: abs(p - q) / abs(p - q).sum(), ADVICE["residual-not-clipped"]),
+        (lambda p, q: np.maximum(p - q, 0), ADVICE["residual-not-renormalised"]),
+        (lambda p, q: p, ADVICE["residual-from-p"]),
+        (lambda p, q: q, ADVICE["residual-from-q"]),
+        (lambda p, q: right_residual(q, p), ADVICE["residual-reversed"]),
+        (lambda p, q: np.maximum(p - q, 0) / np.maximum(p - q, 0).sum(), "gives 0/0"),
+        (lambda p, q: p - q, "negative"),
+        (lambda p, q: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5], "has shape (7,)"),
+        (lambda p, q: "residual", "(str)"),
+    ],
+    "1.4": [
+        (tv_doubled, "it is half the sum"),
+        (against_a_sample, "the p-value"),
+        (two_sample, "the p-value"),
+        (never_rejects, "the p-value"),
+        (lambda counts, p: 0.5, "wanted 3 values"),
+        (lambda counts, p: (right_test(counts, p)[0], 0.0, 1.0), "sampling floor"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("id", "answer", "sentence"), [(id, *row) for id, rows in WRONG.items() for row in rows]
+)
+def test_each_wrong_answer_gets_its_own_sentence(id, answer, sentence):
+    line = outcome(id, answer)
+    assert line.startswith(f"ex {id} {find_exercise(id).name}: wrong - ")
+    assert sentence in line
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_wrong_round_is_told_which_mistake_it_made(name):
+    assert outcome("1.3", MISTAKES[name]) == f"ex 1.3 speculative_round: wrong - {ADVICE[name]}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (lambda p, q, d, u: None, "what your round returns is None"),
+        (lambda p, q, d, u: d.append(0) or [0], "your code changed drafted in place"),
+        (lambda p, q, d, u: [0] * 9, "emits"),
+        (lambda p, q, d, u: [0.5], "wanted an int"),
+    ],
+)
+def test_odd_rounds_get_one_sentence(answer, sentence):
+    line = outcome("1.3", answer)
+    assert line.startswith("ex 1.3 speculative_round: wrong - ")
+    assert sentence in line
+
+
+def test_advice_exists_for_every_mistake_and_is_one_plain_line():
+    assert set(ADVICE) == set(MISTAKES)
+    assert len(set(ADVICE.values())) == len(ADVICE)
+    assert all(sentence.isascii() and len(sentence) < 100 for sentence in ADVICE.values())
+
+
+@pytest.mark.parametrize("id", RIGHT)
+def test_a_stub_is_not_attempted_and_a_bug_is_an_error(id):
+    def stub(*args):
+        raise NotImplementedError(f"exercise {id}")
+
+    def bug(*args):
+        return 1 / 0
+
+    assert outcome(id, stub).endswith(": not attempted")
+    assert "division by zero" in outcome(id, bug)
