@@ -15,6 +15,7 @@ import pytest
 from lessonlib.classroom import build as building
 from lessonlib.classroom.assemble import list_checks, make_student, read_lesson
 from lessonlib.classroom.build import build, check
+from lessonlib.classroom.cells import clean_metadata
 from lessonlib.classroom.execute import WIDGET_VIEW, clean_outputs, execute_notebook
 from lessonlib.classroom.regions import AuthoringError
 from tests.halving import make_exercise
@@ -483,3 +484,12 @@ def test_the_command_reports_and_sets_the_exit_status(course, monkeypatch, capsy
     assert capsys.readouterr().out.endswith("no lesson 55: solutions/ holds 98\n")
     student.unlink()
     assert building.main(["--check"], root=course) == 1
+
+
+def test_a_hidden_question_keeps_its_source_out_of_sight():
+    cell = nbformat.v4.new_code_cell("ask(right=1)", metadata={"tags": ["hide-input"]})
+    clean_metadata(cell)
+    assert cell.metadata["jupyter"] == {"source_hidden": True}
+    plain = nbformat.v4.new_code_cell("1", metadata={})
+    clean_metadata(plain)
+    assert "jupyter" not in plain.metadata

@@ -63,6 +63,7 @@ def read_lesson(path: Path, load: LoadLesson = load_lesson) -> Lesson:
         _check_roles(cells, exercises)
         name_all_cells(cells)
         for cell in cells:
+            cell.source = cell.source.strip("\n")  # the formatter puts blank lines before a def
             clean_metadata(cell)
         cells = _complete(cells, exercises)
     except AuthoringError as fault:

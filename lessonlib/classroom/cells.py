@@ -69,6 +69,8 @@ def clean_metadata(cell: NotebookNode) -> None:
     if "measured" in tags and "nbval-ignore-output" not in tags:
         cell.metadata["tags"] = [*tags, "nbval-ignore-output"]
     cell.metadata = NotebookNode({k: cell.metadata[k] for k in _KEPT if k in cell.metadata})
+    if "hide-input" in tags:  # a question whose source would give the answer away
+        cell.metadata["jupyter"] = NotebookNode(source_hidden=True)
 
 
 def is_measured(cell: NotebookNode) -> bool:

@@ -109,17 +109,19 @@ def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Rou
         emitted=emitted,
         kinds=kinds,
         target_rows=len(text) + len(emitted) - 1,
-        top=_record_top(proposal, p_rows, top),
+        top=_record_top(proposal, p_rows, emitted, top),
     )
 
 
-def _record_top(proposal: Proposal, p_rows: np.ndarray, top: int) -> list[TopRow]:
-    """The ``top`` likeliest tokens of each row by p or q, for a chain."""
+def _record_top(proposal, p_rows, emitted, top) -> list[TopRow]:
+    """The ``top`` likeliest tokens of each row of a chain, with the drafted and emitted one."""
     rows = []
     for i, p in enumerate(p_rows if top else []):
         q = proposal.q_row(i, len(p)) if i < len(proposal.tokens) else None
-        weight = p if q is None else np.maximum(p, q)
-        tokens = np.argsort(-weight, kind="stable")[:top]
+        weight = p.copy() if q is None else np.maximum(p, q)
+        weight[[*proposal.tokens[i : i + 1], *emitted[i : i + 1]]] += 1  # always shown
+        shown = np.argsort(-weight, kind="stable")[:top]
+        tokens = shown[np.argsort(-p[shown], kind="stable")]
         rows.append(
             TopRow(tokens.tolist(), p[tokens].tolist(), [] if q is None else q[tokens].tolist())
         )

@@ -33,7 +33,8 @@ HELD_OUT = (
 )
 
 # Tests are another dialect; the rest are tables of numbers or prose in a dictionary.
-_SKIPPED_PARTS = {"test", "tests", "idle_test", "site-packages", "pydoc_data", "__pycache__"}
+_SKIPPED_PARTS = {"test", "tests", "idle_test", "pydoc_data", "__pycache__"}
+_SKIPPED_PARTS |= {"site-packages", "dist-packages"}
 _TABLES = {"encodings", "turtledemo"}
 
 

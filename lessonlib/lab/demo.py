@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from rich.console import Console
@@ -12,7 +13,7 @@ from rich.text import Text
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.decoding.trace import Trace
 
-# How each kind of token is told apart: by colour on a terminal, by brackets everywhere.
+# How each kind of token is told apart: by style on a terminal, by brackets where there is none.
 MARKS = {
     "drafted": ("", "", "green"),
     "recovered": ("⟨", "⟩", "bold yellow"),
@@ -20,13 +21,18 @@ MARKS = {
 }
 
 
-def show_text(trace: Trace, decode) -> Text:
-    """The prompt (dim), then every emitted token marked by where it came from."""
-    text = Text(decode(trace.prompt), style="dim")
+def mark(piece: str, kind: str, styled: bool) -> Text:
+    """One piece of text, marked by where it came from."""
+    before, after, style = MARKS[kind]
+    return Text(piece, style=style) if styled else Text(f"{before}{piece}{after}")
+
+
+def show_text(trace: Trace, decode: Callable[[list[int]], str], styled: bool) -> Text:
+    """The prompt, then every emitted token marked by where it came from."""
+    text = Text.assemble((decode(trace.prompt), "dim"))
     for round in trace.rounds:
         for token, kind in zip(round.emitted, round.kinds, strict=True):
-            before, after, style = MARKS[kind]
-            text.append(f"{before}{decode([token])}{after}", style=style)
+            text.append_text(mark(decode([token]), kind, styled))
     return text
 
 
@@ -35,66 +41,88 @@ def explain_speed(trace: Trace, speedup: float, K: int, c: float, v: float) -> s
     cost = c * K + v
     verdict = "faster" if speedup > 1 else "slower"
     return (
-        f"{speedup:.2f}x the speed of plain decoding ({verdict}): each round emitted "
-        f"{trace.tau:.2f} tokens and cost about {cost:.2f} target forwards "
+        f"{speedup:.2f}x the speed of plain decoding ({verdict}): at alpha {show(trace.alpha, 2)} "
+        f"each round emitted {trace.tau:.2f} tokens and cost about {cost:.2f} target forwards "
         f"(c K + v = {c:.2f} x {K} + {v:.2f}), which predicts {trace.tau / cost:.2f}x"
     )
+
+
+def show(value: float, digits: int) -> str:
+    """A number, or a dash where there was nothing to measure.
+
+    >>> show(0.5, 3), show(float("nan"), 3)
+    ('0.500', '-')
+    """
+    return f"{value:.{digits}f}" if value == value else "-"
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; returns the exit code."""
     options = _parse(argv)
-    from lessonlib.decoding.loop import generate
-    from lessonlib.drafting.small import SmallModelDrafter
-    from lessonlib.lab.pairs import load_pair
-    from lessonlib.lab.timing import measure_costs, time_interleaved
-
+    if hasattr(sys.stdout, "reconfigure"):  # a pipe on Windows may know no brackets like these
+        sys.stdout.reconfigure(errors="replace")
     try:
-        sampling = Sampling(options.temperature, options.top_k, options.top_p)
-        pair = load_pair(options.pair)
-        prompt = pair.encode(options.prompt) or [pair.eos]
-
-        def decode(drafter) -> Trace:
-            return generate(
-                pair.target,
-                drafter,
-                prompt,
-                max_new_tokens=options.tokens,
-                K=options.K,
-                sampling=sampling,
-                coins=iter(np.random.default_rng(options.seed).random, None),
-                eos=pair.eos,
-            )
-
-        def speculate() -> Trace:
-            return decode(SmallModelDrafter(pair.draft, sampling))
-
-        trace = speculate()
+        play(options)
     except (ValueError, FileNotFoundError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
-    console = Console(highlight=False)
-    console.print(show_text(trace, pair.decode))
-    legend = "  ".join(f"{a}{kind}{b}" for kind, (a, b, _) in MARKS.items())
-    console.print(f"\n{legend}", style="dim", markup=False)
-    console.print(
-        f"alpha {trace.alpha:.3f}  tau {trace.tau:.2f}  rounds {len(trace.rounds)}  "
+    return 0
+
+
+def play(options: argparse.Namespace) -> None:
+    """Decode once for the text, then against plain decoding for the time."""
+    from lessonlib.decoding.loop import generate
+    from lessonlib.drafting.small import SmallModelDrafter
+    from lessonlib.lab.pairs import load_pair
+    from lessonlib.lab.timing import measure_costs
+
+    sampling = Sampling(options.temperature, options.top_k, options.top_p)
+    if options.tokens < 1:
+        raise ValueError(f"tokens is {options.tokens}: ask for at least one")
+    pair = load_pair(options.pair)
+    prompt = pair.encode(options.prompt) or [pair.eos]
+
+    def decode(speculative: bool) -> Trace:
+        return generate(
+            pair.target,
+            SmallModelDrafter(pair.draft, sampling) if speculative else None,
+            prompt,
+            max_new_tokens=options.tokens,
+            K=options.K,
+            sampling=sampling,
+            coins=iter(np.random.default_rng(options.seed).random, None),
+            eos=pair.eos,
+        )
+
+    trace = decode(speculative=True)
+    c, v = measure_costs(pair.target, pair.draft, options.K)
+    print_run(trace, pair.decode, Console(highlight=False))
+    plain, speculative = time_per_token(decode)
+    print(f"plain {plain * 1e3:.2f} ms/token  speculative {speculative * 1e3:.2f} ms/token")
+    print(explain_speed(trace, plain / speculative, options.K, c, v))
+
+
+def print_run(trace: Trace, decode: Callable[[list[int]], str], console: Console) -> None:
+    """Print the marked text, the legend of the marks, and the counts."""
+    styled = console.is_terminal and console.color_system is not None and not console.no_color
+    # Soft wrap: code keeps its own lines.
+    console.print(show_text(trace, decode, styled), soft_wrap=True)
+    console.print(Text("\n") + Text("  ").join(mark(kind, kind, styled) for kind in MARKS))
+    print(
+        f"alpha {show(trace.alpha, 3)}  tau {show(trace.tau, 2)}  rounds {len(trace.rounds)}  "
         f"drafted {trace.drafted}  accepted {trace.accepted}  "
         f"emitted {len(trace.new_tokens)}  stopped by {trace.stopped}"
     )
-    lengths = {}
-    seconds = time_interleaved(
-        {
-            "plain": lambda: lengths.update(plain=len(decode(None).new_tokens)),
-            "speculative": lambda: lengths.update(speculative=len(speculate().new_tokens)),
-        }
-    )
+
+
+def time_per_token(decode: Callable[[bool], Trace]) -> tuple[float, float]:
+    """Seconds per token of plain and of speculative decoding, run in turn."""
+    from lessonlib.lab.timing import time_interleaved
+
     # The same law, not the same text: each may meet an end of text at another place.
-    plain, speculative = (seconds[name] / max(1, lengths[name]) for name in seconds)
-    c, v = measure_costs(pair.target, pair.draft, options.K)
-    console.print(f"plain {plain * 1e3:.2f} ms/token  speculative {speculative * 1e3:.2f} ms/token")
-    console.print(explain_speed(trace, plain / speculative, options.K, c, v))
-    return 0
+    lengths = {way: len(decode(way).new_tokens) for way in (False, True)}
+    seconds = time_interleaved({way: lambda way=way: decode(way) for way in lengths})
+    return seconds[False] / lengths[False], seconds[True] / lengths[True]
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:

@@ -7,6 +7,7 @@ is a pair too.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,7 +69,7 @@ def load_pair(name: str = "bundled", *, dtype: str | None = None) -> Pair:
 
     ``dtype`` ("float32", "float64") overrides the chosen one. Raises
     PairNotFoundError with one sentence if the weights are not to be had, and
-    ValueError if the two vocabularies differ.
+    ValueError for an unknown dtype or if the two vocabularies differ.
     """
     import torch
     from tokenizers import Tokenizer
@@ -76,6 +77,8 @@ def load_pair(name: str = "bundled", *, dtype: str | None = None) -> Pair:
     from lessonlib.decoding.gpt2 import GPT2
     from lessonlib.lab import device
 
+    if dtype is not None and dtype not in device.DTYPES:
+        raise ValueError(f"dtype is {dtype!r}: use one of {', '.join(device.DTYPES)}")
     target_folder, draft_folder = _find_folders(name)
     chosen = device.apply()
     options = {"device": chosen.device, "dtype": getattr(torch, dtype or chosen.dtype)}
@@ -95,34 +98,41 @@ def _find_folders(name: str) -> tuple[Path, Path]:
         target, draft = HUB_PAIRS[name]
         return _find_on_hub(target), _find_on_hub(draft)
     folder = bundled_folder() if name == "bundled" else Path(name).expanduser()
-    for part in (folder / "target", folder / "draft"):
-        if not (part / "model.safetensors").exists():
-            known = ", ".join(["bundled", *HUB_PAIRS])
-            raise PairNotFoundError(
-                f"no model in {part}: name one of {known}, or a folder that holds "
-                "target/ and draft/, each with config.json and model.safetensors"
-            )
+    wanted = [*(Path("target", file) for file in _FILES), *(Path("draft", f) for f in _FILES[:2])]
+    missing = [file for file in wanted if not (folder / file).exists()]
+    if missing:
+        known = ", ".join(["bundled", *HUB_PAIRS])
+        raise PairNotFoundError(
+            f"no {missing[0].name} in {(folder / missing[0]).parent}: name one of {known}, or a "
+            "folder that holds target/ and draft/, each with config.json and model.safetensors, "
+            "and target/ with tokenizer.json"
+        )
     return folder / "target", folder / "draft"
 
 
 def _find_on_hub(model: str) -> Path:
     """The local folder of a hub model, from the cache if it is there, else downloaded."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HTTPError
 
     # Old caches use the bare name, from before the hub gave every model an owner.
     names = [f"{HUB_OWNERS[model]}/{model}", model]
     for name in names:
-        try:
-            folder = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=True))
-        except LocalEntryNotFoundError:
-            continue
-        if all((folder / file).exists() for file in _FILES):
-            return folder
+        with suppress(OSError):
+            return _take_snapshot(name, local_files_only=True)
     try:
-        return Path(snapshot_download(names[0], allow_patterns=_FILES))
-    except (LocalEntryNotFoundError, OSError) as error:
+        return _take_snapshot(names[0])
+    except (OSError, HTTPError) as error:
         raise PairNotFoundError(
             f"{model} is not in the Hugging Face cache ({hub_cache()}) and cannot be downloaded "
             "now: connect once and try again, or use the pair 'bundled', which needs no network"
         ) from error
+
+
+def _take_snapshot(name: str, **options) -> Path:
+    """The folder of a hub model; an OSError if a file of it is missing, as offline it may be."""
+    from huggingface_hub import snapshot_download
+
+    folder = Path(snapshot_download(name, allow_patterns=_FILES, **options))
+    for file in _FILES:
+        (folder / file).stat()
+    return folder

@@ -36,12 +36,17 @@ def measure_costs(
     """Measure (c, v): draft forward and (K + 1)-token verification, in plain target forwards.
 
     c = t_draft(1) / t_target(1) and v(K + 1) = t_target(K + 1) / t_target(1), with
-    ``rows`` tokens in the cache.
+    ``rows`` tokens in the cache, or as many as leave room for the K + 1. Raises
+    ValueError where the context has no room for those.
     """
+    rows = min(rows, target.context - K - 1, draft.context - 1)
+    if rows < 0:
+        raise ValueError(f"K is {K}: use less than the target's context of {target.context}")
 
     def forward(model, n):
         cache = model.new_cache()
-        model.forward([0] * rows, cache)
+        if rows:
+            model.forward([0] * rows, cache)
 
         def run():
             model.forward([0] * n, cache)

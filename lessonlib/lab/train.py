@@ -11,6 +11,7 @@ pair that ``demo --pair runs/pair`` and every lesson can load.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +137,7 @@ def export(model: GPT2LMHeadModel, folder: Path) -> GPT2:
     return GPT2.from_folder(folder)
 
 
-def describe(model: GPT2, done: Progress, plan: Plan, text: Text) -> dict:
+def describe(model: GPT2, done: Progress, text: Text) -> dict:
     """The facts both cards share."""
     shape, weights = model.shape, sum(w.numel() for w in _weights(model))
     return {
@@ -164,36 +165,47 @@ def _weights(model: GPT2):
 def main(argv: list[str] | None = None) -> int:
     """Run one training; returns the exit code."""
     options = _parse(argv)
-    device.apply()
     pair, folder = options.out / "pair", options.out / options.what
-    plan = Plan(minutes=options.minutes, seed=0 if options.what == "target" else 1)
-    command = f"python course.py train {options.what} --minutes {options.minutes:g}"
-    if options.what == "draft" and not (pair / "target" / "model.safetensors").exists():
-        print(f"train: no target in {pair / 'target'}: run 'train target' first", file=sys.stderr)
+    make = make_target if options.what == "target" else make_draft
+    try:
+        device.apply()
+        facts = make(pair, folder, options.minutes, options.resume)
+    except (ValueError, FileNotFoundError) as error:
+        print(f"train: {error}", file=sys.stderr)
         return 2
-    text = load_text(pair / "target" / "tokenizer.json")
-    if options.what == "target":
-        model, done = train_target(text, plan, folder, options.resume)
-        target = export(model, pair / "target")
-        facts = describe(target, done, plan, text)
-        facts |= {"title": "Bundled target", "summary": "A small GPT-2 that writes Python."}
-        cards.write_card(pair / "target", {**facts, "command": command})
-    else:
-        target = GPT2LMHeadModel.from_pretrained(pair / "target", dtype=torch.float32)
-        target.to(device.choose_device().device)
-        model, done = train_draft(text, target, plan, folder, options.resume)
-        draft, whole = export(model, pair / "draft"), GPT2.from_folder(pair / "target")
-        facts = describe(draft, done, plan, text)
-        facts |= {
-            "title": "Bundled draft",
-            "summary": "Distilled from the bundled target by KL on its full distribution, "
-            f"starting from the target's first {DRAFT_LAYERS} layers.",
-            "alpha": cards.measure_alphas(whole, draft, text.held_out),
-        }
-        cards.write_card(pair / "draft", {**facts, "command": command})
-    (pair / options.what / "log.jsonl").write_text((folder / "log.jsonl").read_text())
+    command = f"python course.py train {options.what} --minutes {options.minutes:g}"
+    cards.write_card(pair / options.what, {**facts, "command": command})
+    shutil.copyfile(folder / "log.jsonl", pair / options.what / "log.jsonl")
     print(f"held-out loss {facts['held_out_loss']:.3f} nats/token; written to {pair}")
     return 0
+
+
+def make_target(pair: Path, folder: Path, minutes: float, resume: bool) -> dict:
+    """Train and export ``pair``'s target; returns the facts of its card."""
+    plan = Plan(minutes, window=CONTEXT, seed=0)
+    text = load_text(pair / "target" / "tokenizer.json")
+    model, done = train_target(text, plan, folder, resume)
+    target = export(model, pair / "target")
+    facts = describe(target, done, text)
+    return facts | {"title": "Bundled target", "summary": "A small GPT-2 that writes Python."}
+
+
+def make_draft(pair: Path, folder: Path, minutes: float, resume: bool) -> dict:
+    """Distil and export ``pair``'s draft; returns the facts of its card."""
+    if not (pair / "target" / "model.safetensors").exists():
+        raise FileNotFoundError(f"no target in {pair / 'target'}: run 'train target' first")
+    plan = Plan(minutes, window=CONTEXT, seed=1)
+    text = load_text(pair / "target" / "tokenizer.json")
+    target = GPT2LMHeadModel.from_pretrained(pair / "target", dtype=torch.float32)
+    target.to(device.choose_device().device)
+    model, done = train_draft(text, target, plan, folder, resume)
+    draft, whole = export(model, pair / "draft"), GPT2.from_folder(pair / "target")
+    return describe(draft, done, text) | {
+        "title": "Bundled draft",
+        "summary": "Distilled from the bundled target by KL on its full distribution, "
+        f"starting from the target's first {DRAFT_LAYERS} layers.",
+        "alpha": cards.measure_alphas(whole, draft, text.held_out),
+    }
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
@@ -203,7 +215,14 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", choices=["target", "draft"])
-    parser.add_argument("--minutes", type=float, default=60.0, help="time budget (default 60)")
+    parser.add_argument("--minutes", type=_read_minutes, default=60.0, help="budget (default 60)")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder (default runs)")
     return parser.parse_args(argv)
+
+
+def _read_minutes(text: str) -> float:
+    minutes = float(text)
+    if not 0 < minutes < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} minutes: use a number above 0")
+    return minutes

@@ -47,9 +47,13 @@ class Plan:
 def draw_batch(stream: np.ndarray, batch: int, window: int, key: tuple[int, int]) -> torch.Tensor:
     """Draw ``batch`` random windows of ``window + 1`` tokens; ``key`` decides which.
 
+    Raises ValueError for a stream (n,) that holds no whole window.
+
     >>> draw_batch(np.arange(50, dtype=np.uint16), 2, 4, key=(0, 7)).shape
     torch.Size([2, 5])
     """
+    if len(stream) <= window:
+        raise ValueError(f"stream has {len(stream)} tokens: a window takes {window + 1}")
     starts = np.random.default_rng(key).integers(0, len(stream) - window, size=batch)
     rows = np.stack([stream[s : s + window + 1] for s in starts]).astype(np.int64)
     return torch.from_numpy(rows)
@@ -79,28 +83,35 @@ def fit(
     ``loss_of`` takes windows (batch, window + 1) of token ids and returns the mean
     loss in nats per token. Writes ``checkpoint.pt`` (each minute, and on Ctrl-C,
     which ends the run early but loses nothing) and ``log.jsonl`` into ``folder``.
+    Raises ValueError on resume if the checkpoint is of a model of another shape.
     """
     folder.mkdir(parents=True, exist_ok=True)
     optimizers = build_optimizers(model, plan.muon_lr, plan.adam_lr)
     checkpoint = folder / "checkpoint.pt"
     log = folder / "log.jsonl"
-    done = Progress()
     if resume and checkpoint.exists():
         done = _load_checkpoint(checkpoint, model, optimizers)
     else:
-        log.unlink(missing_ok=True)
+        done = Progress()
+        log.write_text("")
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["base_lr"] = group.get("base_lr", group["lr"])
+
+    def save(loss: float) -> None:
+        _append_log(log, done, loss, model, evaluate)
+        _save_checkpoint(checkpoint, model, optimizers, done)
+
     try:
-        _run(model, loss_of, stream, plan, done, optimizers, checkpoint, log, evaluate)
+        _run(model, loss_of, stream, plan, done, optimizers, save)
     except KeyboardInterrupt:
+        _save_checkpoint(checkpoint, model, optimizers, done)
         tqdm.write(f"stopped: go on with --resume ({checkpoint})")
-    _save_checkpoint(checkpoint, model, optimizers, done)
     return done
 
 
-def _run(model, loss_of, stream, plan, done, optimizers, checkpoint, log, evaluate) -> None:
+def _run(model, loss_of, stream, plan, done, optimizers, save) -> None:
+    """Step until the budget is spent, counting in ``done``; ``save`` each minute and at the end."""
     budget = plan.minutes * 60
     saved = done.seconds
     losses: list[float] = []
@@ -111,17 +122,9 @@ def _run(model, loss_of, stream, plan, done, optimizers, checkpoint, log, evalua
             began = time.perf_counter()
             progress = done.seconds / budget
             window = plan.window_at(progress)
-            for optimizer in optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = group["base_lr"] * plan.rate(progress, done.tokens)
+            _set_rates(optimizers, plan.rate(progress, done.tokens))
             windows = draw_batch(stream, plan.batch, window, key=(plan.seed, done.steps))
-            loss = loss_of(windows.to(next(model.parameters()).device))
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad()
-            losses.append(loss.item())
+            losses.append(_take_step(model, loss_of, windows, optimizers))
             took = time.perf_counter() - began
             done.seconds += took
             done.steps += 1
@@ -131,9 +134,25 @@ def _run(model, loss_of, stream, plan, done, optimizers, checkpoint, log, evalua
             bar.set_postfix_str(f"{plan.batch * window / took:.0f} tokens/s, loss {recent:.3f}")
             if done.seconds - saved >= CHECKPOINT_SECONDS or done.seconds >= budget:
                 saved = done.seconds
-                _append_log(log, done, sum(losses) / len(losses), model, evaluate)
+                save(sum(losses) / len(losses))
                 losses = losses[-20:]
-                _save_checkpoint(checkpoint, model, optimizers, done)
+
+
+def _set_rates(optimizers, factor: float) -> None:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["base_lr"] * factor
+
+
+def _take_step(model, loss_of, windows, optimizers) -> float:
+    """One step on one batch; returns its loss, which also waits for the device to finish."""
+    loss = loss_of(windows.to(next(model.parameters()).device))
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for optimizer in optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
+    return loss.item()
 
 
 def _append_log(log: Path, done: Progress, loss: float, model, evaluate) -> None:
@@ -156,7 +175,12 @@ def _save_checkpoint(path: Path, model, optimizers, done: Progress) -> None:
 
 
 def _load_checkpoint(path: Path, model, optimizers) -> Progress:
-    saved = torch.load(path, weights_only=True)
+    saved = torch.load(path, weights_only=True, map_location="cpu")
+    now, then = ({k: w.shape for k, w in s.items()} for s in (model.state_dict(), saved["model"]))
+    if now != then:
+        raise ValueError(
+            f"{path} is of a model of another shape: train without --resume, or into another folder"
+        )
     model.load_state_dict(saved["model"])
     for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
         optimizer.load_state_dict(state)

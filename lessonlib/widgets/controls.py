@@ -58,10 +58,11 @@ def chooser(description: str, options: Sequence[tuple[str, int]]) -> ipw.Dropdow
 
 @dataclass(frozen=True)
 class View:
-    """What a panel shows for one setting: its charts, and one line of results."""
+    """What a panel shows for one setting: its charts, one line of results, perhaps a text."""
 
     charts: Sequence[Chart]
     readout: str
+    html: str = ""
 
 
 class Panel(ipw.VBox):
@@ -90,12 +91,14 @@ class Panel(ipw.VBox):
         first = self._look()
         self.plots = [Plot(chart) for chart in first.charts]
         self.readout.value = first.readout
+        self.page = ipw.HTML(first.html)
         self.buttons = [self._button(*item) for item in (buttons or {}).items()]
         self._listen()
         wrap = ipw.Layout(flex_flow="row wrap", max_width=f"{WIDE * GROWTH:.0f}px")
         rows = [
             *self.controls.values(),
             self.readout,
+            *([self.page] if first.html else []),
             ipw.Box(self.plots, layout=wrap),
             self.errors,
         ]
@@ -137,6 +140,7 @@ class Panel(ipw.VBox):
         for plot, chart in zip(self.plots, view.charts, strict=True):
             plot.show(chart)
         self.readout.value = view.readout
+        self.page.value = view.html
 
     def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict, dict]:
         charts = [plot.chart for plot in self.plots]

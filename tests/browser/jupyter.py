@@ -173,7 +173,7 @@ class Notebook:
         shown = self.page.locator(
             ".jupyter-widgets [data-mime-type='application/vnd.jupyter.stderr']"
         )
-        return self.page.evaluate(CELL_ERRORS) + shown.all_inner_texts()
+        return self.page.evaluate(CELL_ERRORS) + shown.all_text_contents()
 
     def reveal(self, locator) -> None:
         """Scroll an element into the middle; Lab's windowing defeats playwright's own way."""
@@ -182,7 +182,8 @@ class Notebook:
 
     def sliders(self) -> list[str]:
         """The descriptions of all ipywidgets sliders on the page, in order."""
-        return self.page.locator(".widget-slider .widget-label").all_inner_texts()
+        # Not inner_texts: Lab leaves cells off the screen unrendered, and their inner text empty.
+        return self.page.locator(".widget-slider .widget-label").all_text_contents()
 
     def slider(self, description: str, nth: int = 0):
         """An ipywidgets slider by its description."""
