@@ -86,6 +86,11 @@ def test_draw_inverts_the_running_sum_and_never_draws_zero(counts, u):
     assert u < p[: token + 1].sum() + 1e-12
 
 
+@pytest.mark.parametrize(("u", "token"), [(0.0, 1), (0.5, 2), (0.75, 4)])
+def test_draw_at_the_very_edges_skips_tokens_of_probability_zero(u, token):
+    assert draw([0.0, 0.5, 0.25, 0.0, 0.25, 0.0], u) == token
+
+
 def test_draw_survives_a_sum_that_rounds_below_u():
     p = np.array([0.1] * 10 + [0.0])
     assert draw(p, np.nextafter(1, 0)) == 9
