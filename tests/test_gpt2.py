@@ -106,6 +106,8 @@ def test_a_cache_cannot_roll_forward(checkpoint):
     [
         ({"model_type": "llama"}, "holds a 'llama' model, not a gpt2 one"),
         ({"activation_function": "relu"}, "must be the tanh GELU"),
+        ({"scale_attn_by_inverse_layer_idx": True}, "scales attention unlike GPT-2"),
+        ({"scale_attn_weights": False}, "scales attention unlike GPT-2"),
     ],
 )
 def test_a_config_we_do_not_compute_is_refused(checkpoint, tmp_path, change, sentence):

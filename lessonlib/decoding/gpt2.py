@@ -50,6 +50,8 @@ class Shape:
             raise ValueError(f"{folder} holds a {config.get('model_type')!r} model, not a gpt2 one")
         if config.get("activation_function", "gelu_new") not in ("gelu_new", "gelu_pytorch_tanh"):
             raise ValueError(f"activation_function in {folder} must be the tanh GELU of GPT-2")
+        if config.get("scale_attn_by_inverse_layer_idx") or not config.get("scale_attn_weights", 1):
+            raise ValueError(f"{folder} scales attention unlike GPT-2: run it with transformers")
         return cls(
             layers=config["n_layer"],
             heads=config["n_head"],

@@ -7,7 +7,9 @@ comes from those.
 
 from __future__ import annotations
 
+import os
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -45,17 +47,27 @@ def list_modules() -> tuple[list[Path], list[Path]]:
     >>> len(held_out) == len(HELD_OUT), set(train) & set(held_out)
     (True, set())
     """
-    root = Path(sysconfig.get_path("stdlib"))
-    held_out = [root / name for name in HELD_OUT]
+    root, held_out = Path(sysconfig.get_path("stdlib")), list_held_out()
     train = [
         path
-        for path in sorted(root.rglob("*.py"))
-        if not _SKIPPED_PARTS & set(path.relative_to(root).parts)
-        and path.relative_to(root).parts[0] not in _TABLES
+        for path in sorted(_walk_sources(root))
+        if path.relative_to(root).parts[0] not in _TABLES
         and not path.name.startswith("_sysconfigdata")
         and path not in held_out
     ]
     return train, held_out
+
+
+def list_held_out() -> list[Path]:
+    """The held-out source files, without a walk through the whole library."""
+    return [Path(sysconfig.get_path("stdlib"), name) for name in HELD_OUT]
+
+
+def _walk_sources(root: Path) -> Iterator[Path]:
+    """Every .py file under ``root``; skipped folders (site-packages is huge) are not entered."""
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if name not in _SKIPPED_PARTS]
+        yield from (Path(folder, name) for name in files if name.endswith(".py"))
 
 
 def read_sources(paths: list[Path]) -> list[str]:
@@ -93,7 +105,7 @@ def cut_prompts(count: int, lines: int = 12) -> list[str]:
     (3, True)
     """
     prompts = []
-    for text in read_sources(list_modules()[1]):
+    for text in read_sources(list_held_out()):
         rows = text.splitlines(keepends=True)
         starts = [i for i, row in enumerate(rows) if row.lstrip().startswith("def ")]
         prompts += ["".join(rows[max(0, i + 1 - lines) : i + 1]) for i in starts]

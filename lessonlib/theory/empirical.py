@@ -34,8 +34,9 @@ def one_sample_test(counts: np.ndarray, p: np.ndarray) -> tuple[float, float, fl
     """Judge counts (V,) of drawn tokens against p (V,): (TV distance, floor, p-value).
 
     The p-value is Pearson's χ² against n·p. Tokens expected fewer than five times are
-    pooled, as the χ² approximation needs; a token of probability 0 that was drawn
-    gives p-value 0.
+    pooled, as the χ² approximation needs (and if the pool is still too small, it joins
+    the rarest of the others); a token of probability 0 that was drawn gives p-value 0.
+    Raises ValueError for counts that are not whole, not one for each token, or all 0.
 
     >>> tv, floor, p_value = one_sample_test([498, 502], [0.5, 0.5])
     >>> round(tv, 4), round(floor, 4), round(p_value, 2)
@@ -46,16 +47,25 @@ def one_sample_test(counts: np.ndarray, p: np.ndarray) -> tuple[float, float, fl
     p, counts = as_distribution(p, "p"), np.asarray(counts)
     if counts.shape != p.shape or (counts < 0).any() or counts.sum() == 0:
         raise ValueError(f"counts must be {p.size} counts that are not all 0, one for each token")
+    if (counts % 1 != 0).any():
+        raise ValueError("counts must be whole numbers: pass how often, not how large a share")
     n = int(counts.sum())
     distance = float(np.abs(counts / n - p).sum() / 2)
     if counts[p == 0].any():
         return distance, sampling_floor(p, n), 0.0
-    often = n * p >= 5
-    observed = np.append(counts[often], counts[~often].sum())
-    expected = np.append(n * p[often], n * p[~often].sum())
-    if expected[-1] == 0:
-        observed, expected = observed[:-1], expected[:-1]
+    observed, expected = _pool_rare(counts, n * p)
     if observed.size == 1:
         return distance, sampling_floor(p, n), 1.0
     p_value = chisquare(observed, expected * (n / expected.sum())).pvalue
     return distance, sampling_floor(p, n), float(p_value)
+
+
+def _pool_rare(observed: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Merge cells (V,) until each is expected at least five times, or only one is left."""
+    order = np.argsort(-expected, kind="stable")
+    observed, expected = observed[order], expected[order]
+    kept = int((expected >= 5).sum())
+    if expected[kept:].sum() < 5:
+        kept -= 1  # the pool would be too small on its own
+    starts = [*range(kept), max(kept, 0)]
+    return np.add.reduceat(observed, starts), np.add.reduceat(expected, starts)
