@@ -8,6 +8,10 @@
 # **target** model looks at all of them in *one* forward and keeps those it agrees with. Done
 # right, the text follows the target's distribution exactly. Done well, it is faster.
 #
+# One **round** is: the draft guesses K tokens, the target runs once, some guesses are kept, and the
+# target itself adds one token. How many guesses are kept depends on how alike the two models are:
+# the chance that a guess is kept is called **α**, and the tokens per target run are called **τ**.
+#
 # This lesson takes about 45 minutes. It checks your machine, introduces the two models you will
 # use all course long, and shows how exercises are checked. You need no GPU and no network.
 
@@ -84,8 +88,8 @@ difference = max(float((a - b).abs().max()) for a, b in zip(at_once, one_by_one,
 print(len(tokens), "tokens; largest difference of any logit below 1e-3:", difference < 1e-3)
 
 # %% [markdown]
-# The rest is rounding: float32 adds up in another order. In float64 it shrinks by a factor of a
-# billion or so, which is why this course compares *tokens* in float64 only.
+# What is left is rounding: float32 adds up in another order. In float64 it all but vanishes, which
+# is why this course compares *tokens* in float64 only.
 
 # %% id="prove-float64"
 exact = load_pair("bundled", dtype="float64").target
@@ -102,6 +106,10 @@ print("in float64, below 1e-10:", difference < 1e-10)
 # `raise NotImplementedError(...)`, run the cell, then run the check. It prints one line: *ok*,
 # *wrong* with the reason, *error*, or *not attempted*. Hints are folded away below each check.
 # You can always run the whole notebook: later cells use the library's version, not yours.
+#
+# Stuck? `hint("0.1")` shows the next hint, and after one attempt `solution("0.1")` shows a worked
+# solution (import both as `check` is imported below). In a terminal, `python course.py progress`
+# lists what you have solved and `python course.py reset 0.1` gives you the empty exercise back.
 
 # %% [markdown] exercise="0.1" role="intro"
 # ### Exercise 0.1: how many guesses survive?
@@ -201,7 +209,7 @@ for name, value in seconds.items():
 # | draft | "the small model" | anything that proposes tokens, with the q they were drawn from |
 # | round | "a step" | draft K, one target forward, accept some, emit one more |
 # | τ | "the speedup" | tokens per target forward; it ignores what drafting costs |
-# | recovered, bonus | "the extra token" | from the residual if one failed, from p if none did |
+# | recovered, bonus | "the extra token" | what closes a round, after a failed guess or none |
 
 # %% id="recap-1" tags=["hide-input"]
 ask(

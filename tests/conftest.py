@@ -6,6 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is slow, not wrong: no deadline for a single example.
+settings.register_profile("course", deadline=None, derandomize=True)
+settings.load_profile("course")
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # course.py lies beside lessonlib, outside any package

@@ -42,7 +42,7 @@ def test_a_healthy_machine_passes_and_every_dependency_has_its_line(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines.pop() == "everything is in place"
     assert all(line.startswith("[OK] ") for line in lines)
-    for pin in metadata.requires(doctor.COURSE):
+    for pin in doctor.read_project()["dependencies"]:
         name, version = (pin.split("==") if "==" in pin else pin.split("<"))[:2]
         assert any(x.startswith(f"[OK] {name} ") and version in x for x in lines), pin
     for name in ("python", "device cpu", "threads", "dtype float32", "memory", "disk"):
@@ -59,8 +59,9 @@ def test_the_line_reads_as_promised():
 
 
 def test_wrong_and_missing_packages_fail(monkeypatch, capsys):
+    project = doctor.read_project()
     needs = ["rich==1.0", "no-such-package==2", "tqdm<1", "torch==2.13.0", "numpy>=2"]
-    monkeypatch.setattr(doctor.metadata, "requires", lambda _: needs)
+    monkeypatch.setattr(doctor, "read_project", lambda: {**project, "dependencies": needs})
     assert doctor.main([]) == 1
     shown = capsys.readouterr().out.splitlines()
     assert shown[-1] == "3 to fix"
@@ -79,10 +80,22 @@ def test_a_build_label_is_no_other_version(monkeypatch):
     assert not doctor.check_requirement(Requirement("torch==2.13.1")).ok
 
 
-def test_a_course_that_is_not_installed_is_told(monkeypatch):
-    monkeypatch.setattr(doctor, "COURSE", "no-such-course")
-    failures = find_failures()
-    assert "pip install --no-deps -e" in failures["no-such-course"]
+def test_a_course_reached_by_its_path_needs_no_installation(monkeypatch):
+    real = metadata.version
+
+    def version(name):
+        if name == doctor.COURSE:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(doctor.metadata, "version", version)
+    assert find_failures() == {}
+
+
+def test_notebooks_name_no_user(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.Path, "home", lambda: tmp_path)
+    assert doctor.hide_home(tmp_path / "course" / "work") == "~/course/work"
+    assert doctor.hide_home(doctor.Path("/opt/course")) == str(doctor.Path("/opt/course"))
 
 
 def test_too_old_python_fails(monkeypatch):

@@ -55,10 +55,15 @@ def laws_of_mistakes():
     return {name: round_law(wrong, p_of, q_of, K=2) for name, wrong in MISTAKES.items()}
 
 
-LOSSLESS_BUT_SLOW = {"accept-exact-match", "bonus-missing"}  # right law, fewer tokens
+LOSSLESS_BUT_SLOW = {
+    "accept-exact-match",
+    "bonus-missing",
+    "replacement-missing",
+}  # right law, fewer tokens
 INVISIBLE_AT_FIRST = {
     "accept-on-one-coin",
     "go-on-after-rejection",
+    "go-on-and-add-bonus",
     "bonus-from-draft",
     "bonus-from-stale-position",
     "bonus-arg-max",

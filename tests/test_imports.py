@@ -53,12 +53,12 @@ def list_lesson_imports(file: Path) -> list[str]:
 
 def measure_import(root: Path, modules: list[str], before: str = "") -> tuple[float, set[str]]:
     """Import in a fresh interpreter; return the seconds and which heavy packages came along."""
-    lines = [before, "import sys, time", "start = time.perf_counter()"]
+    lines = [before, "import sys, time", "start = time.process_time()"]
     for name in modules:
         module, _, attribute = name.partition(":")
         lines.append(f"from {module} import {attribute}" if attribute else f"import {module}")
     lines.append(
-        "print(time.perf_counter() - start, *{'torch', 'transformers'} & set(sys.modules))"
+        "print(time.process_time() - start, *{'torch', 'transformers'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],

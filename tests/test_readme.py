@@ -20,7 +20,6 @@ COMMAND_LINES = [
 ]
 # Covered by tests of their own: set-up, the suite itself, work copies, strict nbval.
 ELSEWHERE = (
-    "git clone",
     "python course.py lab",
     "python course.py test",
     "python course.py reset",

@@ -1,4 +1,4 @@
-"""The rule and its parts, value by value. Cases 1, 2, 5, 6, 8, 9."""
+"""The rule and its parts, value by value. Cases 1, 6, 9."""
 
 from __future__ import annotations
 
@@ -89,6 +89,17 @@ def test_draw_inverts_the_running_sum_and_never_draws_zero(counts, u):
 @pytest.mark.parametrize(("u", "token"), [(0.0, 1), (0.5, 2), (0.75, 4)])
 def test_draw_at_the_very_edges_skips_tokens_of_probability_zero(u, token):
     assert draw([0.0, 0.5, 0.25, 0.0, 0.25, 0.0], u) == token
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [np.nan, 0.5], [0.5, np.inf], []])
+def test_draw_refuses_weights_that_cannot_be_drawn_from(weights):
+    with pytest.raises(ValueError, match="weights must hold a positive number"):
+        draw(weights, 0.5)
+
+
+def test_nan_among_fractions_is_seen():
+    with pytest.raises(ValueError, match="p holds NaN"):
+        as_distribution(np.array([float("nan"), 0.5], dtype=object), "p")
 
 
 def test_draw_survives_a_sum_that_rounds_below_u():

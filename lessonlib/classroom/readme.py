@@ -7,6 +7,7 @@ that name it; a test holds the cheap ones to what they are made from.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -63,7 +64,11 @@ def write_lesson_table(root: Path = ROOT) -> str:
 def run_demo() -> str:
     """What the demo command prints here and now."""
     command = [sys.executable, "-m", "lessonlib", *shlex.split(DEMO)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    # On the CPU, where every machine writes the same text.
+    settings = {**os.environ, "COURSE_DEVICE": "cpu", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=settings, capture_output=True, encoding="utf-8", check=True
+    )
     return f"```\n$ python course.py {DEMO}\n{done.stdout.rstrip()}\n```"
 
 
@@ -87,13 +92,13 @@ def _pattern(name: str) -> re.Pattern:
 
 def main() -> None:
     """Renew the picture, the tables and the demo in README.md."""
-    PICTURE.write_text(draw_picture(), encoding="utf-8")
+    PICTURE.write_text(draw_picture(), encoding="utf-8", newline="\n")
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     parts = {"lessons": write_lesson_table(), "pair": write_pair_table(), "demo": run_demo()}
     for name, content in parts.items():
         text = replace_part(text, name, content)
-    readme.write_text(text, encoding="utf-8")
+    readme.write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
@@ -30,6 +31,10 @@ class Output:
     logits: torch.Tensor
     features: torch.Tensor
 
+    def logit_rows(self) -> np.ndarray:
+        """The logits as a float64 array (n, V) on the CPU, ready to be sampled from."""
+        return self.logits.double().cpu().numpy()
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -45,7 +50,7 @@ class Shape:
     @classmethod
     def read(cls, folder: Path) -> Shape:
         """Read ``folder/config.json``; refuse what this forward does not compute."""
-        config = json.loads((folder / "config.json").read_text())
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config.get("model_type") != "gpt2":
             raise ValueError(f"{folder} holds a {config.get('model_type')!r} model, not a gpt2 one")
         if config.get("activation_function", "gelu_new") not in ("gelu_new", "gelu_pytorch_tanh"):

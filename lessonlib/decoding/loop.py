@@ -93,7 +93,7 @@ def generate(
 def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Round:
     """Verify one proposal; the target's cache still holds all its rows afterwards."""
     output = target.forward([text[-1], *proposal.tokens], cache)
-    p_rows = sampling.probabilities(output.logits.double().cpu().numpy())
+    p_rows = sampling.probabilities(output.logit_rows())
     verdict = verify(proposal, p_rows, coins)
     emitted = [*(proposal.tokens[node] for node in verdict.path), verdict.token]
     kinds = [*("drafted" for _ in verdict.path), verdict.kind]

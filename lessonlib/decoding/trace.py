@@ -103,7 +103,7 @@ class Trace:
     def to_json(self, path: Path) -> None:
         """Write the trace to ``path``."""
         text = json.dumps(self.to_dict(), separators=(",", ":"))
-        path.write_text(text + "\n", encoding="ascii")
+        path.write_text(text + "\n", encoding="ascii", newline="\n")
 
     @classmethod
     def from_json(cls, path: Path) -> Trace:

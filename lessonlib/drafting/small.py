@@ -24,7 +24,6 @@ class SmallModelDrafter:
         self.vocab_size = model.vocab_size
         self._sampling = sampling
         self._cache = model.new_cache()
-        self.forwards = 0  # tokens run at once count once
 
     @property
     def rows(self) -> int:
@@ -38,8 +37,7 @@ class SmallModelDrafter:
         fresh = list(text[self._cache.length :])
         for _ in range(min(K, room)):
             output = self.model.forward(fresh, self._cache)
-            self.forwards += 1
-            q = self._sampling.probabilities(output.logits[-1].double().cpu().numpy())
+            q = self._sampling.probabilities(output.logit_rows()[-1])
             fresh = [draw(q, next(coins))]
             tokens += fresh
             q_rows.append(q)

@@ -283,7 +283,7 @@ EXERCISES = (
             "it rejects a perfect sampler": "compare with n * p, never with a second sample",
             "it is half the sum": "each misplaced draw is counted where it is and where it lacks",
         },
-        checks=(check_distance, check_floor, check_p_value, check_rejection_rate, check_power),
+        checks=(check_distance, check_floor, check_rejection_rate, check_power, check_p_value),
         reference=empirical.one_sample_test,
         points=3,
     ),

@@ -1,0 +1,1 @@
+"""The course's own laboratory: this machine, the model pairs, training, measuring."""

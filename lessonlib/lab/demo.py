@@ -95,6 +95,8 @@ def play(options: argparse.Namespace) -> None:
         )
 
     trace = decode(speculative=True)
+    if not trace.rounds:
+        raise ValueError(f"prompt fills the target's context of {pair.target.context}: shorten it")
     c, v = measure_costs(pair.target, pair.draft, options.K)
     print_run(trace, pair.decode, Console(highlight=False))
     plain, speculative = time_per_token(decode)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -76,29 +77,37 @@ def print_findings(findings: list[Finding]) -> None:
 
 
 def check_course() -> Iterator[Finding]:
-    """The course itself: installed, so that notebooks in any folder can import it."""
-    try:
-        yield Finding(COURSE, f"{metadata.version(COURSE)} in {ROOT}")
-    except metadata.PackageNotFoundError:
-        fix = f'run "{sys.executable}" -m pip install --no-deps -e "{ROOT}"'
-        yield Finding(COURSE, "is not installed in this Python", fix)
+    """The course itself; uninstalled, it is found through PYTHONPATH, as course.py sets it."""
+    yield Finding(COURSE, f"{read_project()['version']} in {hide_home(ROOT)}")
+
+
+def read_project() -> dict:
+    """What pyproject.toml says of the course: its version, its Python, its packages."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)["project"]
+
+
+def hide_home(path: Path) -> str:
+    """A path as a reader would write it: the home folder is ~, so notebooks name no user."""
+    home = Path.home()
+    return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
 
 def check_python() -> Iterator[Finding]:
-    """The running interpreter against the project's requires-python."""
+    """The running interpreter against the course's requires-python."""
     from packaging.specifiers import SpecifierSet
 
-    wanted = metadata.metadata(COURSE)["Requires-Python"]
+    wanted = read_project()["requires-python"]
     found = ".".join(map(str, sys.version_info[:3]))
     fix = "" if SpecifierSet(wanted).contains(found) else "run course.py with a newer Python"
     yield Finding("python", f"{found} (wanted {wanted})", fix)
 
 
 def check_packages() -> Iterator[Finding]:
-    """Each dependency against the pin in the installed project's own metadata."""
+    """Each dependency against its pin."""
     from packaging.requirements import Requirement
 
-    for line in metadata.requires(COURSE) or []:
+    for line in read_project()["dependencies"]:
         yield check_requirement(Requirement(line))
 
 
@@ -134,7 +143,7 @@ def check_room() -> Iterator[Finding]:
     fix = "" if memory >= LEAST_MEMORY else f"close other programs until {LEAST_MEMORY} GB are free"
     yield Finding("memory", f"{memory:.1f} GB free", fix)
     fix = "" if disk >= LEAST_DISK else f"delete files until {LEAST_DISK} GB are free"
-    yield Finding("disk", f"{disk:.1f} GB free in {ROOT}", fix)
+    yield Finding("disk", f"{disk:.1f} GB free", fix)
 
 
 def check_bundled_models() -> Iterator[Finding]:
@@ -148,7 +157,7 @@ def check_bundled_models() -> Iterator[Finding]:
         yield Finding("bundled models", f"no weights in {folder}", fix)
         return
     size = sum(file.stat().st_size for file in weights) / 1e6
-    yield Finding("bundled models", f"{len(weights)} models, {size:.0f} MB, in {folder}")
+    yield Finding("bundled models", f"{len(weights)} models, {size:.0f} MB, in {hide_home(folder)}")
 
 
 def check_hub_cache() -> Iterator[Finding]:
@@ -159,7 +168,7 @@ def check_hub_cache() -> Iterator[Finding]:
     names = ("models--gpt2", "models--openai-community--gpt2")
     held = any(any(cache.glob(f"{name}/snapshots/*/*.safetensors")) for name in names)
     note = "gpt2 is in it" if held else "gpt2 is not in it, the lessons run on the bundled pair"
-    yield Finding("hugging face cache", f"{cache} ({note})")
+    yield Finding("hugging face cache", f"{hide_home(cache)} ({note})")
 
 
 def check_kernel() -> Iterator[Finding]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import TYPE_CHECKING
 
-import torch
-
-from lessonlib.decoding.gpt2 import GPT2
+if TYPE_CHECKING:
+    from lessonlib.decoding.gpt2 import GPT2
 
 
 def time_interleaved(
@@ -23,11 +24,17 @@ def time_interleaved(
         for name, run in contestants.items():
             began = time.perf_counter()
             run()
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
+            _finish_gpu_work()
             if turn > 0:
                 seconds[name].append(time.perf_counter() - began)
     return {name: median(values) for name, values in seconds.items()}
+
+
+def _finish_gpu_work() -> None:
+    """CUDA runs behind our back: wait for it. Without torch there is nothing to wait for."""
+    torch = sys.modules.get("torch")
+    if torch and torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def measure_costs(

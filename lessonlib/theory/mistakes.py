@@ -89,6 +89,20 @@ def _go_on_after_rejection(p_rows, q_rows, drafted, u):
     return out
 
 
+def _go_on_and_add_bonus(p_rows, q_rows, drafted, u):
+    """The same, with one more token from the last row whatever happened before it."""
+    return [
+        *_go_on_after_rejection(p_rows, q_rows, drafted, u),
+        *_right_bonus(p_rows, q_rows, u[-1]),
+    ]
+
+
+def _stop_without_replacement(p_rows, q_rows, drafted, u):
+    """A rejection ends the round, and nothing takes the rejected token's place."""
+    out = build_round()(p_rows, q_rows, drafted, u)
+    return out if len(out) > len(drafted) else out[:-1]
+
+
 def _exact_match(p_rows, q_rows, drafted, u):
     """Lossless, but it keeps a draft token only if the target would have drawn the same."""
     for j, x in enumerate(drafted):
@@ -122,9 +136,11 @@ MISTAKES: dict[str, Round] = {
     "accept-everything": build_round(ratio=lambda p, q, x: 1),
     "accept-leniently": build_round(ratio=lambda p, q, x: 2 * p[x] / q[x]),
     "accept-on-one-coin": build_round(accept_coin=lambda j, K: 0),
-    "close-with-the-accept-coin": build_round(close_coin=lambda j, K: min(j, K - 1)),
+    "close-with-the-accept-coin": build_round(close_coin=lambda j, K: j),
     "accept-exact-match": _exact_match,
     "go-on-after-rejection": _go_on_after_rejection,
+    "go-on-and-add-bonus": _go_on_and_add_bonus,
+    "replacement-missing": _stop_without_replacement,
     "bonus-from-draft": build_round(bonus=lambda p, q, u: [draw(q[-1], u)]),
     "bonus-from-stale-position": build_round(bonus=lambda p, q, u: [draw(p[-2], u)]),
     "bonus-arg-max": build_round(bonus=lambda p, q, u: [int(np.argmax(p[-1]))]),

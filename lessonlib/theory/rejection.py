@@ -29,14 +29,15 @@ def as_distribution(values: np.ndarray, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype != object:
         array = array.astype(np.float64)
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name} holds NaN or infinity: check the logits it came from")
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be one row of V probabilities, got shape {array.shape}")
-    if (array < 0).any():
-        raise ValueError(f"{name} holds a negative probability: {array.min()}")
     total = array.sum()
-    if abs(total - 1) > SUM_TOLERANCE:
+    # Two passes find every fault, NaN and infinity included; only then ask which it is.
+    if not (array.min() >= 0 and abs(total - 1) <= SUM_TOLERANCE):
+        if not np.isfinite(array.astype(np.float64)).all():
+            raise ValueError(f"{name} holds NaN or infinity: check the logits it came from")
+        if (array < 0).any():
+            raise ValueError(f"{name} holds a negative probability: {array.min()}")
         raise ValueError(f"{name} must sum to 1, but sums to {float(total):.6g}: normalise it")
     return array
 
@@ -105,16 +106,19 @@ def one_hot(token: int, size: int) -> np.ndarray:
     return row
 
 
-def draw(probabilities: np.ndarray, u: float) -> int:
-    """Draw a token from ``probabilities`` (V,) by inverting their running sum at ``u`` in [0, 1).
+def draw(weights: np.ndarray, u: float) -> int:
+    """Draw a token from ``weights`` (V,) by inverting their running sum at ``u`` in [0, 1).
 
-    A token of probability 0 is never returned, whatever the rounding.
+    The weights need not sum to 1. A token of weight 0 is never returned, whatever the
+    rounding. Raises ValueError if no weight is positive or one is NaN.
 
     >>> [draw([0.0, 0.5, 0.5, 0.0], u) for u in (0.0, 0.49, 0.5, 0.999999)]
     [1, 1, 2, 2]
     """
-    steps = np.cumsum(probabilities)
+    steps = np.cumsum(weights)
+    if not (steps.size and 0 < steps[-1] < float("inf")):
+        raise ValueError("weights must hold a positive number, no NaN and no infinity")
     token = int(np.searchsorted(steps, u * steps[-1], side="right"))
     if token < steps.size:
         return token
-    return int(np.flatnonzero(np.asarray(probabilities) > 0)[-1])
+    return int(np.flatnonzero(np.asarray(weights) > 0)[-1])

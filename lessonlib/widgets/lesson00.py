@@ -41,7 +41,7 @@ def write_run(trace: Trace) -> str:
     return f'<pre style="{style}">{legend}\n\n{escape(prompt)}{"".join(spans)}</pre>'
 
 
-def view_run(trace: Trace, K: int, longest: int) -> View:
+def view_run(trace: Trace, longest: int) -> View:
     """Tokens of each round, and the run's α and τ."""
     accepted = [float(round.accepted) for round in trace.rounds]
     count = max(longest, 1)
@@ -80,6 +80,6 @@ def recorded_runs(runs: Mapping[tuple[int, float], Trace]) -> Panel:
     }
 
     def view(K: int, temperature: float) -> View:
-        return view_run(runs[K, temperature], K, longest)
+        return view_run(runs[K, temperature], longest)
 
     return Panel(controls, view)

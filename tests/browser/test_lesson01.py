@@ -46,7 +46,9 @@ def check_slider(notebook: Notebook, words: str, nth: int) -> None:
     plot = plot_beside(notebook, slider)
     before = plot.inner_html()
     notebook.press_slider(slider, "ArrowRight", times=3)
-    before = notebook.wait_for_change(plot, before)
+    notebook.wait_for_change(plot, before)
+    notebook.wait_until_still(plot)  # all three presses are drawn: what follows is the mouse
+    before = plot.inner_html()
     notebook.pull_slider(slider, share=0.7)
     notebook.wait_for_change(plot, before)
 
