@@ -418,14 +418,14 @@ CONTESTANTS = {  # name: (branching, how siblings are drawn)
 }
 
 
-def run(prompt, branching, siblings, temperature=1.0):
-    sampling = Sampling(temperature)
+def run(prompt, branching, siblings, length=40):
+    sampling = Sampling(temperature=1.0)
     drafter = TreeDrafter(pair.draft, sampling, branching, siblings)
     return generate(
         pair.target,
         drafter,
         prompt,
-        max_new_tokens=40,
+        max_new_tokens=length,
         K=len(branching),
         sampling=sampling,
         coins=iter(np.random.default_rng(7).random, None),
@@ -440,19 +440,21 @@ for name, contestant in tqdm(CONTESTANTS.items()):
     print(f"{name:30} {tau:5.2f}   {alpha:14.3f}   {len(contestant[0]):24}")
 
 # %% [markdown]
-# Read it in two directions. *Down the α column:* a second guess lets more depths pass. *Down the
-# last column:* the chain of 14 asks the draft 14 times in a row, the tree 3 times. Which of them
-# is faster depends on c and v(n) of lesson 02; here they are for this machine.
+# Read it in two directions. *Down the α column:* what does a second guess bring, under each way
+# of drawing it? Siblings that were chosen and not drawn pass with p(x) alone; lesson 07 follows
+# that up. *Down the last column:* the chain of 14 asks the draft 14 times in a row, the tree 3
+# times. Which of them is faster depends on c and v(n) of lesson 02; here are the seconds on this
+# machine.
 
 # %% id="profile-seconds" tags=["measured"]
 from lessonlib.lab.timing import time_interleaved
 
 shapes = ("chain of 3", "chain of 14", "tree [2, 2, 2], no replacement")
 seconds = time_interleaved(
-    {name: lambda name=name: run(prompts[0], *CONTESTANTS[name]) for name in shapes}
+    {name: lambda name=name: run(prompts[0], *CONTESTANTS[name], length=24) for name in shapes}
 )
 for name, value in seconds.items():
-    print(f"{name:31} {value:.3f} s for 40 tokens")
+    print(f"{name:31} {value:.3f} s for 24 tokens")
 
 # %% [markdown]
 # **Greedy is safe with any tree.** At temperature 0 the target's row is one-hot: the sibling
