@@ -245,7 +245,8 @@ check("3.2", find_positions)
 # Use `treemask.build_mask` and `treemask.find_positions` (not your answers above, so that one
 # slip does not cost two exercises); `treemask.trace_path(parents, node)` lists the nodes from
 # the text down to `node`. Without a cache the text needs rows of the mask too. The slogan of
-# this course helps: a chain is a tree.
+# this course helps: a chain is a tree. To try your function, take
+# `TinyTransformer(vocab=11, seed=0)` from `lessonlib.theory.tinyformer` as the model.
 
 
 # %% exercise="3.3" role="answer" points=3
@@ -526,7 +527,7 @@ ask(
 # **Go further (open).** A full tree spends as much on the second guess of a second guess as on
 # the first of a first. Sequoia (Chen et al. 2024, arXiv 2402.12374) computes the best shape for
 # a budget by dynamic programming. Take the shares from the second widget (`count_paths` in
-# `lessonlib.widgets.lesson03`), choose the 14 nodes of a larger tree that are reached most often,
+# `lessonlib.widgets.toy_paths`), choose the 14 nodes of a larger tree that are reached most often,
 # and compare. Why may the shape depend on these averages, but not on the tokens drawn?
 #
 # Next: **04, KV rollback**: the cache, the whole loop, and everything that can go wrong there.

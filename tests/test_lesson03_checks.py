@@ -7,8 +7,8 @@ import pytest
 
 from lessonlib.decoding.trace import measure_paths
 from lessonlib.exercises import find_exercise, run_checks
-from lessonlib.exercises.lesson03 import score_both_ways
 from lessonlib.exercises.sibling_misconceptions import SIBLING_ADVICE
+from lessonlib.exercises.tree_checks import score_both_ways
 from lessonlib.theory import siblings, treemask
 from lessonlib.theory.rejection import draw, residual
 from lessonlib.theory.sibling_mistakes import SIBLING_MISTAKES

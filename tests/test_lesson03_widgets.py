@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from lessonlib.theory.exactlaw import total_variation
+from lessonlib.theory.siblings import RULES
 from lessonlib.theory.treemask import build_mask, find_depths, grow_tree, trace_path
-from lessonlib.widgets import lesson03, tree_marks
+from lessonlib.widgets import lesson03, toy_paths, tree_marks
 from lessonlib.widgets.style import WIDE
 from lessonlib.widgets.tree_marks import Cells, TreeNodes
 
@@ -106,22 +107,22 @@ def test_each_control_redraws_every_plot_and_each_call_gives_a_fresh_panel(facto
     assert panel.errors.outputs == ()
 
 
-@pytest.mark.parametrize("rule", lesson03.RULES)
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 3.0])
 def test_path_counts_add_up(rule, temperature):
-    accepted, lengths = lesson03.count_paths((2, 2, 2), rule, temperature)
-    assert lengths.sum() == lesson03.SEEDS
+    accepted, lengths = toy_paths.count_paths((2, 2, 2), rule, temperature)
+    assert lengths.sum() == toy_paths.SEEDS
     depths = find_depths(grow_tree((2, 2, 2)))
     for depth in range(3):
         assert accepted[depths == depth].sum() == lengths[depth + 1 :].sum()
     for node, parent in enumerate(grow_tree((2, 2, 2))):
-        assert accepted[node] <= (lesson03.SEEDS if parent < 0 else accepted[parent])
+        assert accepted[node] <= (toy_paths.SEEDS if parent < 0 else accepted[parent])
 
 
 def test_the_first_guess_passes_as_often_as_alpha_says():
-    p, q = lesson03.toy_rows((), 1.0)
+    p, q = toy_paths.toy_rows((), 1.0)
     alpha = np.minimum(p, q).sum()
-    accepted, _ = lesson03.count_paths((1,), "independent", 1.0, seeds=4000)
+    accepted, _ = toy_paths.count_paths((1,), "independent", 1.0, seeds=4000)
     # Six standard errors: a right count is outside with probability below 1e-8.
     assert abs(accepted[0] / 4000 - alpha) < 6 * (alpha * (1 - alpha) / 4000) ** 0.5
 
@@ -163,9 +164,9 @@ def test_a_panel_leaves_a_picture_and_words_for_static_viewers(factory):
 
 
 def test_toy_rows_are_a_language_of_their_own_at_each_context():
-    first, second = lesson03.toy_rows((1,), 1.0), lesson03.toy_rows((2,), 1.0)
+    first, second = toy_paths.toy_rows((1,), 1.0), toy_paths.toy_rows((2,), 1.0)
     assert total_variation(dict(enumerate(first[0])), dict(enumerate(second[0]))) > 0.05
-    assert lesson03.toy_rows((1,), 0.0)[0].max() == 1
+    assert toy_paths.toy_rows((1,), 0.0)[0].max() == 1
 
 
 def test_the_widgets_of_lesson_03_do_not_import_torch():

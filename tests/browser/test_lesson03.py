@@ -21,7 +21,7 @@ def test_every_widget_of_the_lesson_answers(browser, lab):
         notebook.run_all(timeout=300)
         check_clicking(notebook)
         check_keys(notebook)
-        for words in ("cached tokens", "temperature T", "first guess passes", "later sibling"):
+        for words in ("cached tokens", "temperature T", "first guess passes", "later guess passes"):
             check_slider(notebook, words, 0)
         check_shape_sliders(notebook)
         assert notebook.page_errors == []
