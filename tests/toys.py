@@ -9,6 +9,7 @@ import torch
 
 from lessonlib.decoding.gpt2 import Output
 from lessonlib.theory.toys import random_rows
+from lessonlib.theory.treemask import trace_path
 
 
 @dataclass
@@ -25,6 +26,10 @@ class TokenCache:
         assert 0 <= length <= len(self.tokens)
         del self.tokens[length:]
 
+    def commit(self, start: int, rows) -> None:
+        assert all(start + row < len(self.tokens) for row in rows)
+        self.tokens[start:] = [self.tokens[start + row] for row in rows]
+
 
 class TableModel:
     """Next-token rows that depend on the whole cached text; counts what it runs."""
@@ -37,15 +42,20 @@ class TableModel:
     def new_cache(self) -> TokenCache:
         return TokenCache()
 
-    def forward(self, tokens, cache: TokenCache) -> Output:
+    def forward(self, tokens, cache: TokenCache, parents=None) -> Output:
         assert len(tokens) > 0
         assert cache.length + len(tokens) <= self.context
         self.forwards += 1
         self.tokens_run += len(tokens)
+        parents = range(-1, len(tokens) - 1) if parents is None else parents
+        cache.tokens += [int(token) for token in tokens]
+        prefix = cache.length - len(parents)
+        assert prefix >= 0
         rows = []
-        for token in tokens:
-            cache.tokens.append(int(token))
-            rows.append(np.log(self.row_of(tuple(cache.tokens))))
+        for node in range(len(parents) - len(tokens), len(parents)):
+            text = cache.tokens[:prefix]
+            text += [cache.tokens[prefix + i] for i in trace_path(parents, node)]
+            rows.append(np.log(self.row_of(tuple(text))))
         logits = torch.tensor(np.array(rows))
         return Output(logits, logits)
 

@@ -6,6 +6,9 @@ overwrites them when it gets there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import torch
 
 
@@ -37,3 +40,23 @@ class Cache:
         if not 0 <= length <= self.length:
             raise ValueError(f"length is {length}, but the cache holds {self.length} rows")
         self.length = length
+
+    def commit(self, start: int, rows: Sequence[int]) -> None:
+        """Keep the rows before ``start`` and, right behind them, rows start + i for i in ``rows``.
+
+        ``rows`` is the accepted path, from the top down. For a chain it counts up from 0:
+        the rows lie where they belong, and only the length is set. Raises ValueError for
+        rows that are not there or not in rising order.
+        """
+        ends = [-1, *rows, self.length - start]
+        if start < 0 or any(a >= b for a, b in pairwise(ends)):
+            raise ValueError(
+                f"rows {list(rows)} behind row {start} must rise and lie within the "
+                f"{self.length} rows of the cache"
+            )
+        stop = start + len(rows)
+        if len(rows) and rows[-1] != len(rows) - 1:
+            picked = torch.tensor(rows, device=self.keys.device) + start
+            for buffer in (self.keys, self.values):
+                buffer[:, :, start:stop] = buffer[:, :, picked]  # the right side is a copy
+        self.length = stop

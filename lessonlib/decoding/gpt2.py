@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from lessonlib.decoding.cache import Cache
+from lessonlib.theory.treemask import build_mask, find_positions
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,15 @@ class GPT2:
         )
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[int], cache: Cache) -> Output:
+    def forward(
+        self, tokens: Sequence[int], cache: Cache, parents: Sequence[int] | None = None
+    ) -> Output:
         """Run ``tokens`` behind the cached ones and append their rows to the cache.
 
         Returns logits (n, V) and features (n, width): row i has seen the cached tokens
-        and tokens[: i + 1]. Raises ValueError if the text would outgrow the context.
+        and tokens[: i + 1]. With ``parents`` the tokens are a tree, and row i has seen its
+        ancestors only; if it lists more nodes than there are tokens, the first ones are the
+        newest rows of the cache. Raises ValueError if the text would outgrow the context.
         """
         start, stop = cache.length, cache.length + len(tokens)
         if stop > self.context:
@@ -119,17 +124,32 @@ class GPT2:
                 "shorten the prompt or max_new_tokens"
             )
         ids = torch.tensor(tokens, dtype=torch.long, device=self.device)
-        x = self.embedding[ids] + self.positions[start:stop]
-        hidden = None
-        if len(tokens) > 1:  # token i may look at the cached rows and at new rows 0..i
-            hidden = torch.ones(len(tokens), stop, dtype=torch.bool, device=self.device)
-            hidden = ~hidden.tril(start)
+        positions, hidden = self._place(len(tokens), start, parents)
+        x = self.embedding[ids] + self.positions[positions]
         for layer, block in enumerate(self.blocks):
             x = x + self._attend(block, layer, x, cache, start, hidden)
             x = x + self._feed_forward(block, x)
         cache.length = stop
         features = self._norm(x, self.final_norm)
         return Output(F.linear(features, self.head), features)
+
+    def _place(self, n, start, parents):
+        """Positions of n new tokens, and what each must not see: bool (n, start + n) or None."""
+        if parents is not None:
+            prefix = start + n - len(parents)
+            if len(parents) < n or prefix < 0:
+                raise ValueError(
+                    f"parents lists {len(parents)} nodes for {n} new tokens behind {start} "
+                    "cached ones: list the new ones, and before them any cached part of the tree"
+                )
+            positions = torch.from_numpy(find_positions(parents, prefix)[-n:])
+            hidden = torch.from_numpy(~build_mask(parents, prefix)[-n:])
+            return positions.to(self.device), hidden.to(self.device)
+        if n == 1:
+            return slice(start, start + 1), None
+        # Token i may look at the cached rows and at new rows 0..i.
+        seen = torch.ones(n, start + n, dtype=torch.bool, device=self.device).tril(start)
+        return slice(start, start + n), ~seen
 
     def _norm(self, x, weight_and_bias):
         return F.layer_norm(x, x.shape[-1:], *weight_and_bias, self.shape.epsilon)

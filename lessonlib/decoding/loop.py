@@ -1,5 +1,7 @@
 """The speculative decoding loop: draft, verify, commit, roll back. One loop for every drafter.
 
+A chain is a tree with one child per node, so the same code serves both.
+
 Source: Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. The
 invariant after every round is len(cache) == len(text) - 1: the newest token has not
 been run yet.
@@ -15,8 +17,9 @@ import numpy as np
 
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.decoding.trace import Round, TopRow, Trace
+from lessonlib.theory.treemask import under_root
 from lessonlib.theory.trees import Proposal, chain
-from lessonlib.theory.verify import verify
+from lessonlib.theory.verify import Test, verify
 
 
 class Model(Protocol):
@@ -27,11 +30,14 @@ class Model(Protocol):
 
     def new_cache(self): ...
 
-    def forward(self, tokens: Sequence[int], cache): ...
+    def forward(self, tokens: Sequence[int], cache, parents: Sequence[int] | None = None): ...
 
 
 class Drafter(Protocol):
-    """What the loop needs of a drafter; ``drafting.small.SmallModelDrafter`` is one."""
+    """What the loop needs of a drafter; ``drafting.small.SmallModelDrafter`` is one.
+
+    ``propose`` drafts at most K tokens deep; ``settle`` is told the text after the round.
+    """
 
     vocab_size: int
     rows: int
@@ -55,10 +61,10 @@ def generate(
 ) -> Trace:
     """Continue ``prompt`` so that the output follows the target's law exactly.
 
-    ``drafter=None`` (or K = 0) is plain decoding by the same code. ``coins`` yields
-    uniforms in [0, 1). Emits exactly ``max_new_tokens`` unless ``eos`` or the end of
-    the target's context comes first; nothing follows an ``eos``. ``top`` > 0 records
-    that many of the likeliest tokens at each position.
+    ``drafter=None`` (or K = 0) is plain decoding by the same code; K is how deep a round
+    may draft. ``coins`` yields uniforms in [0, 1). Emits exactly ``max_new_tokens`` unless
+    ``eos`` or the end of the target's context comes first; nothing follows an ``eos``.
+    ``top`` > 0 records that many of the likeliest tokens at each position of a chain.
 
     Raises ValueError for an empty or too long prompt, a token outside the vocabulary,
     a negative K or max_new_tokens, and vocabularies that differ.
@@ -77,9 +83,10 @@ def generate(
         proposal = chain([], [])
         if drafter is not None and min(K, room - 1) > 0:
             proposal = drafter.propose(text, min(K, room - 1), coins)
+            # A wide tree may have more nodes than the target's cache has free rows.
+            proposal = proposal.first(target.context - len(text))
         round = _play_round(target, cache, proposal, text, sampling, coins, eos, top)
         text += round.emitted
-        cache.rollback(round.target_rows)
         if drafter is not None:
             drafter.settle(text)
             round = replace(round, draft_rows=drafter.rows)
@@ -91,8 +98,9 @@ def generate(
 
 
 def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Round:
-    """Verify one proposal; the target's cache still holds all its rows afterwards."""
-    output = target.forward([text[-1], *proposal.tokens], cache)
+    """Verify one proposal in one forward and commit the accepted path to the target's cache."""
+    parents = None if proposal.is_chain else under_root(proposal.parents)
+    output = target.forward([text[-1], *proposal.tokens], cache, parents)
     p_rows = sampling.probabilities(output.logit_rows())
     verdict = verify(proposal, p_rows, coins)
     emitted = [*(proposal.tokens[node] for node in verdict.path), verdict.token]
@@ -100,12 +108,14 @@ def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Rou
     if eos in emitted:
         stop = emitted.index(eos) + 1
         emitted, kinds = emitted[:stop], kinds[:stop]
-    # Tests behind an eos were made, but the text they were made for does not exist.
-    tests = verdict.tests[: len(emitted)]
+    # The root was row 0 of this forward, node i row i + 1; the newest token has no row yet.
+    rows = [0, *(node + 1 for node in verdict.path)][: len(emitted)]
+    cache.commit(len(text) - 1, rows)
     return Round(
         start=len(text),
         drafted=list(proposal.tokens),
-        tests=list(tests),
+        parents=[] if proposal.is_chain else list(proposal.parents),
+        tests=_cut_tests(verdict.tests, len(emitted)),
         emitted=emitted,
         kinds=kinds,
         target_rows=len(text) + len(emitted) - 1,
@@ -113,10 +123,18 @@ def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Rou
     )
 
 
+def _cut_tests(tests, passes) -> list[Test]:
+    """The tests up to pass number ``passes``: the text behind an eos does not exist."""
+    passed = np.cumsum([test.accepted for test in tests])
+    return [
+        test for test, count in zip(tests, passed, strict=True) if count - test.accepted < passes
+    ]
+
+
 def _record_top(proposal, p_rows, emitted, top) -> list[TopRow]:
     """The ``top`` likeliest tokens of each row of a chain, with the drafted and emitted one."""
     rows = []
-    for i, p in enumerate(p_rows if top else []):
+    for i, p in enumerate(p_rows if top and proposal.is_chain else []):
         q = proposal.q_row(i, len(p)) if i < len(proposal.tokens) else None
         weight = p.copy() if q is None else np.maximum(p, q)
         weight[[*proposal.tokens[i : i + 1], *emitted[i : i + 1]]] += 1  # always shown

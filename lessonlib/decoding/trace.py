@@ -6,6 +6,7 @@ A trace is plain data: it can be stored as JSON and replayed where no model is.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -33,7 +34,8 @@ class Round:
     ``kinds[i]`` says where ``emitted[i]`` came from: "drafted", "recovered" (from the
     residual) or "bonus" (from p after full acceptance). ``start`` is the number of
     tokens in the text before the round; ``target_rows`` and ``draft_rows`` are the
-    cache lengths after it. ``top`` has one row for each row of p, if asked for.
+    cache lengths after it. ``parents`` is empty for a chain, else the parent of each
+    drafted node. ``top`` has one row for each row of p, if asked for and a chain.
     """
 
     start: int
@@ -44,11 +46,17 @@ class Round:
     target_rows: int
     draft_rows: int = 0
     top: list[TopRow] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
 
     @property
     def accepted(self) -> int:
-        """How many drafted tokens passed their test."""
+        """How many drafted tokens passed their test: the length of the accepted path."""
         return sum(test.accepted for test in self.tests)
+
+    @property
+    def reached(self) -> int:
+        """How many depths had a drafted token tested: the accepted ones and a failed one."""
+        return self.accepted + (self.kinds[-1] == "recovered")
 
 
 @dataclass
@@ -109,6 +117,21 @@ class Trace:
     def from_json(cls, path: Path) -> Trace:
         """Read what ``to_json`` wrote."""
         return cls.from_dict(json.loads(path.read_text(encoding="ascii")))
+
+
+def measure_paths(traces: Sequence[Trace]) -> tuple[float, float]:
+    """(τ, α per path) of several runs: tokens per target forward, depths passed per depth reached.
+
+    A depth passes if any of the siblings tested there is accepted, so for a chain this is
+    the share of tests that pass, and for a tree it counts what a path gains, however many
+    siblings it took. Raises ValueError without a round, and α is NaN if nothing was tested.
+    """
+    rounds = [round for trace in traces for round in trace.rounds]
+    if not rounds:
+        raise ValueError("traces hold no round: run at least one")
+    tau = sum(len(round.emitted) for round in rounds) / len(rounds)
+    reached = sum(round.reached for round in rounds)
+    return tau, sum(round.accepted for round in rounds) / reached if reached else float("nan")
 
 
 def _read_round(row: dict) -> Round:

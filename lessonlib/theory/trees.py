@@ -6,6 +6,7 @@ of the text, which the target has not run yet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,9 +33,21 @@ class Proposal:
         if not len(self.tokens) == len(self.parents) == len(self.q):
             sizes = f"{len(self.tokens)}, {len(self.parents)} and {len(self.q)}"
             raise ValueError(f"tokens, parents and q must be equally long, got {sizes}")
-        for node, parent in enumerate(self.parents):
-            if not ROOT <= parent < node:
-                raise ValueError(f"parents[{node}] is {parent}: a parent comes before its child")
+        check_parents(self.parents)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether every token follows the one before it: no mask and no gathering needed."""
+        return self.parents == tuple(range(-1, len(self.parents) - 1))
+
+    def first(self, count: int) -> Proposal:
+        """The first ``count`` nodes, a tree again.
+
+        How many are kept must not depend on what was drawn: then the law is the same.
+        """
+        if count >= len(self.tokens):
+            return self
+        return Proposal(self.tokens[:count], self.parents[:count], self.q[:count])
 
     def children(self, node: int) -> list[int]:
         """The nodes directly below ``node`` (or ROOT), in drafting order."""
@@ -44,6 +57,13 @@ class Proposal:
         """The row (vocab,) the rule divides by: one-hot for a token that was chosen."""
         row = self.q[node]
         return one_hot(self.tokens[node], vocab) if row is None else row
+
+
+def check_parents(parents: Sequence[int]) -> None:
+    """Raise ValueError unless every parent is ROOT or an earlier node."""
+    for node, parent in enumerate(parents):
+        if not ROOT <= parent < node:
+            raise ValueError(f"parents[{node}] is {parent}: a parent comes before its child")
 
 
 def chain(tokens: list[int], q_rows: list[np.ndarray | None]) -> Proposal:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lessonlib.widgets import svg
-from lessonlib.widgets.marks import Axis, Frame, Handles, Mark
+from lessonlib.widgets.marks import Axis, Frame, Mark
 from lessonlib.widgets.style import TALL, WIDE, ink
 
 
@@ -35,7 +35,7 @@ class Chart:
             for i, line in enumerate(lines)
         )
         height = self.height + (8 + 16 * len(lines) if lines else 0)
-        interactive = any(isinstance(mark, Handles) for mark in self.marks)
+        interactive = any(getattr(mark, "interactive", False) for mark in self.marks)
         return svg.picture(self.width, height, self.body() + rows, self.caption, interactive)
 
     def body(self) -> str:

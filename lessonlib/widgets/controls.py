@@ -68,9 +68,10 @@ class View:
 class Panel(ipw.VBox):
     """Controls over plots: ``view(**values)`` is called with the value of each named control.
 
-    ``on_drag(key, bar, value)`` is called first when a bar was dragged. ``buttons`` maps
-    words to actions without arguments. Each panel owns its widgets and callbacks, so
-    running a cell again leaves the old panel without a listener on the new one.
+    ``on_drag(key, bar, value)`` is called first when a bar was dragged, ``on_pick(key, bar)``
+    when something was clicked that can be picked. ``buttons`` maps words to actions
+    without arguments. Each panel owns its widgets and callbacks, so running a cell again
+    leaves the old panel without a listener on the new one.
 
     >>> panel = Panel({"K": int_slider("K", 4, 1, 8)}, lambda K: View([], f"K = {K}"))
     >>> panel.controls["K"].value = 6
@@ -84,8 +85,10 @@ class Panel(ipw.VBox):
         view: Callable[..., View],
         on_drag: Callable[[str, int, float], None] | None = None,
         buttons: Mapping[str, Callable[[], None]] | None = None,
+        on_pick: Callable[[str, int], None] | None = None,
     ) -> None:
-        self.controls, self.view, self.on_drag = dict(controls), view, on_drag
+        self.controls, self.view = dict(controls), view
+        self.on_drag, self.on_pick = on_drag, on_pick
         self.errors = ipw.Output()
         self.readout = ipw.Label(style={"font_size": "15px", "font_weight": "bold"})
         first = self._look()
@@ -116,6 +119,7 @@ class Panel(ipw.VBox):
             # A wide plot fills a row; narrow ones share it as long as they keep their size.
             plot.layout.flex = "1 1 100%" if plot.width == WIDE else f"1 1 {plot.width * 0.9:.0f}px"
             plot.observe(lambda change: self._guard(self._drag, change["new"]), names="dragged")
+            plot.observe(lambda change: self._guard(self._pick, change["new"]), names="picked")
 
     def _button(self, words: str, action: Callable[[], None]) -> ipw.Button:
         button = ipw.Button(description=words, tooltip=words, layout={"width": "auto"})
@@ -125,6 +129,10 @@ class Panel(ipw.VBox):
     def _drag(self, dragged: dict) -> None:
         if self.on_drag is not None and dragged:
             self.on_drag(dragged["key"], dragged["bar"], dragged["value"])
+
+    def _pick(self, picked: dict) -> None:
+        if self.on_pick is not None and picked:
+            self.on_pick(picked["key"], picked["bar"])
 
     def _guard(self, action: Callable, *arguments: object) -> None:
         """Act, then redraw; an exception is shown under the plots until the next success."""

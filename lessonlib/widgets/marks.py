@@ -213,6 +213,7 @@ class Handles:
     slot: int = 0
     slots: int = 1
     label = ""
+    interactive = True
 
     def draw(self, frame: Frame) -> str:
         return "".join(self._handle(frame, i, height) for i, height in enumerate(self.heights))

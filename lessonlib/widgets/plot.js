@@ -21,11 +21,16 @@ function render({ model, el }) {
     model.set("dragged", { key, bar, value });
     model.save_changes();
   });
+  const unpick = allowPicking(host, (picked) => {
+    model.set("picked", picked);
+    model.save_changes();
+  });
   model.on("change:svg", draw); // the caption is in the SVG too, so this covers all
   draw();
   return () => {
     model.off("change:svg", draw);
     drags.stop();
+    unpick();
   };
 }
 
@@ -106,6 +111,23 @@ function allowDragging(host, send) {
         host.removeEventListener(name, listener);
       }
     },
+  };
+}
+
+// A click, Enter or Space on an element with the class sd-pick picks it.
+function allowPicking(host, send) {
+  let count = 0; // so that picking the same thing again is news too
+  const pick = (event) => {
+    const thing = event.target.closest?.(".sd-pick");
+    if (!thing || (event.type === "keydown" && ![" ", "Enter"].includes(event.key))) return;
+    event.preventDefault();
+    event.stopPropagation(); // JupyterLab would edit or run the cell
+    const { key, bar } = thing.dataset;
+    send({ key, bar: Number(bar), count: ++count });
+  };
+  for (const name of ["click", "keydown"]) host.addEventListener(name, pick);
+  return () => {
+    for (const name of ["click", "keydown"]) host.removeEventListener(name, pick);
   };
 }
 

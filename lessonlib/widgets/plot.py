@@ -21,7 +21,8 @@ class Plot(anywidget.AnyWidget):
     """One chart on the page; ``show`` redraws it in place.
 
     ``dragged`` is ``{"key": str, "bar": int, "value": float}`` after a bar with
-    `Handles` was moved. A saved notebook keeps the picture as SVG.
+    `Handles` was moved; ``picked`` is ``{"key": str, "bar": int, "count": int}`` after a
+    node of a `TreeNodes` was clicked. A saved notebook keeps the picture as SVG.
 
     >>> from lessonlib.widgets.marks import Axis, Line
     >>> chart = Chart("A line", "It rises.", Axis("x", 0, 1), Axis("y", 0, 1))
@@ -36,6 +37,7 @@ class Plot(anywidget.AnyWidget):
     width = traitlets.Int().tag(sync=True)
     growth = traitlets.Float(GROWTH).tag(sync=True)
     dragged = traitlets.Dict().tag(sync=True)
+    picked = traitlets.Dict().tag(sync=True)
 
     def __init__(self, chart: Chart) -> None:
         super().__init__()

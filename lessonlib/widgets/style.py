@@ -85,6 +85,8 @@ _FRAME_CSS = """\
 .sd-drag .sd-grip {{ opacity: .65; }}
 .sd-drag:hover .sd-grip, .sd-drag:focus .sd-grip {{ opacity: 1; }}
 .sd-drag:focus-visible .sd-ring {{ stroke: #56B4E9; stroke-width: 2; }}
+.sd-pick {{ cursor: pointer; outline: none; }}
+.sd-pick:hover .sd-ring, .sd-pick:focus-visible .sd-ring {{ stroke: #56B4E9; stroke-width: 3; }}
 .sd-buttons {{ display: flex; align-items: center; gap: 6px; padding: 2px 8px; }}
 .sd-buttons button {{ min-width: 62px; height: 28px; font-size: 13px; cursor: pointer; }}
 .sd-buttons button[aria-disabled="true"] {{ opacity: .4; }}
