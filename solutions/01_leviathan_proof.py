@@ -358,7 +358,7 @@ sampling = Sampling(temperature=1.0)
 prompt = pair.encode("import os\n\n\ndef read_config(path):\n    with open(path")
 p_real, q_real = (
     sampling.probabilities(
-        model.forward(prompt, model.new_cache()).logits[-1].double().cpu().numpy()
+        model.forward(prompt, model.new_cache()).logit_rows()[-1]
     )
     for model in (pair.target, pair.draft)
 )

@@ -172,3 +172,24 @@ def test_a_stub_is_not_attempted_and_a_bug_is_an_error(id):
 
     assert outcome(id, stub).endswith(": not attempted")
     assert "division by zero" in outcome(id, bug)
+
+
+CHECK_CELL = 'from lessonlib.exercises import check\n\ncheck("{id}", {name})'
+
+
+@pytest.mark.parametrize("id", RIGHT)
+def test_a_learners_variables_cannot_break_the_check(id, capsys, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", ":memory:")
+    name = find_exercise(id).name
+    names = dict.fromkeys(["t", "check", "np", "list", "sum", "draw", "u", "p", "q"], "mine")
+    exec(CHECK_CELL.format(id=id, name=name), {**names, name: RIGHT[id][1]})
+    assert capsys.readouterr().out.startswith(f"ex {id} {name}: ok (")
+
+
+@pytest.mark.parametrize("id", ["1.3", "1.4"])
+def test_the_verdict_does_not_depend_on_the_global_seed(id):
+    lines = set()
+    for seed in range(3):
+        np.random.seed(seed)  # noqa: NPY002 (what a learner's notebook may have done)
+        lines.add(outcome(id, RIGHT[id][1]))
+    assert len(lines) == 1

@@ -157,3 +157,16 @@ def test_a_bad_request_gets_one_sentence(change, sentence):
     good = {"draft": TableModel(4, 2), "prompt": [0], "max_new_tokens": 3, "K": 2}
     with pytest.raises(ValueError, match=sentence):
         run(TableModel(4, 1, context=20), **{**good, **change})
+
+
+def test_a_draft_warped_in_its_own_way_is_slower_but_right():
+    # The q it hands over is the row it drew from, so any warping of the draft keeps the law.
+    target, draft = TableModel(3, seed=1), TableModel(3, seed=2)
+
+    def speculate(coins):
+        drafter = SmallModelDrafter(draft, Sampling(temperature=0.4, top_k=2))
+        options = {"max_new_tokens": 3, "K": 2, "coins": iter(coins.random, None)}
+        return tuple(generate(target, drafter, [0], **options).new_tokens)
+
+    wanted = target_law(lambda context: target.row_of((0, *context)), 3)
+    assert total_variation(law_of(speculate), wanted) < 1e-12

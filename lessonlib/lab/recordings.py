@@ -107,7 +107,7 @@ def _run(pair, K: int, temperature: float, *, tokens: int, top: int = 0) -> Trac
 def _record_context(pair, text: str) -> dict:
     tokens = pair.encode(text)
     p, q = (
-        model.forward(tokens, model.new_cache()).logits[-1].double().cpu().numpy()
+        model.forward(tokens, model.new_cache()).logit_rows()[-1]
         for model in (pair.target, pair.draft)
     )
     p, q = (z - np.logaddexp.reduce(z) for z in (p, q))
