@@ -21,7 +21,7 @@ from lessonlib.theory.exactlaw import (
 from lessonlib.theory.mistakes import MISTAKES
 from lessonlib.theory.rejection import draw
 from lessonlib.theory.toys import random_rows
-from lessonlib.theory.trees import Proposal
+from lessonlib.theory.trees import CHOSEN, Proposal
 from lessonlib.theory.verify import speculative_round, verify
 
 
@@ -98,7 +98,7 @@ def test_sibling_rules_keep_the_law(siblings):
 
     def run(coins):
         if siblings == "top-k":
-            tokens, rows = [1, 3], [None, None]
+            tokens, rows = [1, 3], [CHOSEN, CHOSEN]
         else:
             first = draw(q, coins.random())
             rest = q.copy()

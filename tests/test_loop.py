@@ -11,7 +11,7 @@ from lessonlib.decoding.loop import generate
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.theory.exactlaw import law_of, target_law, total_variation
-from lessonlib.theory.trees import chain
+from lessonlib.theory.trees import CHOSEN, chain
 from tests.toys import TableModel, coins_of
 
 
@@ -126,7 +126,7 @@ def test_a_drafter_that_chose_its_tokens_needs_no_q():
         vocab_size, rows = 3, 0
 
         def propose(self, text, K, coins):
-            return chain([1] * K, [None] * K)
+            return chain([1] * K, [CHOSEN] * K)
 
         def settle(self, text):
             pass
@@ -170,3 +170,14 @@ def test_a_draft_warped_in_its_own_way_is_slower_but_right():
 
     wanted = target_law(lambda context: target.row_of((0, *context)), 3)
     assert total_variation(law_of(speculate), wanted) < 1e-12
+
+
+def test_a_drafter_that_goes_too_deep_is_told():
+    class TooEager:
+        vocab_size, rows = 4, 0
+
+        def propose(self, text, K, coins):
+            return chain([1] * (K + 1), [CHOSEN] * (K + 1))
+
+    with pytest.raises(ValueError, match="drafter went 3 tokens deep, asked for 2"):
+        generate(TableModel(4, 1), TooEager(), [0], max_new_tokens=9, K=2, coins=coins_of(0))

@@ -17,7 +17,7 @@ from lessonlib.theory.rejection import (
     one_hot,
     residual,
 )
-from lessonlib.theory.trees import Proposal, chain
+from lessonlib.theory.trees import CHOSEN, Proposal, chain
 from lessonlib.theory.verify import speculative_round, verify
 
 rows = st.lists(st.integers(0, 20), min_size=2, max_size=6).filter(any)
@@ -152,12 +152,14 @@ def test_rows_must_fit_the_proposal():
 @pytest.mark.parametrize(
     ("parents", "q", "sentence"),
     [
-        ((0,), (None,), r"parents\[0\] is 0"),
-        ((-2,), (None,), r"parents\[0\] is -2"),
+        ((0,), (CHOSEN,), r"parents\[0\] is 0"),
+        ((-2,), (CHOSEN,), r"parents\[0\] is -2"),
+        ((-1,), (None,), r"q\[0\] is None: pass the row the token was drawn from, or CHOSEN"),
+        ((-1,), ("top-k",), r"q\[0\] is 'top-k'"),
         ((-1,), (), "equally long, got 1, 1 and 0"),
     ],
 )
-def test_a_proposal_that_is_no_tree_is_refused(parents, q, sentence):
+def test_a_proposal_that_is_no_tree_or_lacks_a_row_is_refused(parents, q, sentence):
     with pytest.raises(ValueError, match=sentence):
         Proposal((0,), parents, q)
 

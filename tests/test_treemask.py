@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessonlib.theory import treemask
-from lessonlib.theory.trees import Proposal, chain
+from lessonlib.theory.trees import CHOSEN, Proposal, chain
 
 
 @st.composite
@@ -71,9 +71,9 @@ def test_branching_gives_the_sizes_of_each_depth(branching, sizes):
 
 def test_a_chain_is_the_tree_with_one_child_each():
     parents = treemask.grow_tree([1, 1, 1])
-    assert Proposal((5, 6, 7), parents, (None,) * 3) == chain([5, 6, 7], [None] * 3)
-    assert chain([5, 6, 7], [None] * 3).is_chain
-    assert not Proposal((5, 6), (-1, -1), (None, None)).is_chain
+    assert Proposal((5, 6, 7), parents, (CHOSEN,) * 3) == chain([5, 6, 7], [CHOSEN] * 3)
+    assert chain([5, 6, 7], [CHOSEN] * 3).is_chain
+    assert not Proposal((5, 6), (-1, -1), (CHOSEN, CHOSEN)).is_chain
     np.testing.assert_array_equal(
         treemask.build_mask(parents, 2), np.tril(np.ones((3, 5), dtype=bool), 2)
     )
@@ -81,7 +81,7 @@ def test_a_chain_is_the_tree_with_one_child_each():
 
 @given(trees(), st.integers(0, 16))
 def test_the_first_nodes_of_a_tree_are_a_tree(parents, count):
-    whole = Proposal(tuple(range(len(parents))), parents, (None,) * len(parents))
+    whole = Proposal(tuple(range(len(parents))), parents, (CHOSEN,) * len(parents))
     assert whole.first(count).tokens == whole.tokens[:count]
 
 

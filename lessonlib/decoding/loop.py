@@ -67,7 +67,8 @@ def generate(
     ``top`` > 0 records that many of the likeliest tokens at each position of a chain.
 
     Raises ValueError for an empty or too long prompt, a token outside the vocabulary,
-    a negative K or max_new_tokens, and vocabularies that differ.
+    a negative K or max_new_tokens, vocabularies that differ, and a drafter that drafts
+    deeper than it was asked to.
     """
     _check_request(target, drafter, prompt, max_new_tokens, K)
     trace, text, cache = Trace(list(prompt)), list(prompt), target.new_cache()
@@ -80,9 +81,11 @@ def generate(
         if room <= 0:
             trace.stopped = "context"
             break
-        proposal = chain([], [])
-        if drafter is not None and min(K, room - 1) > 0:
-            proposal = drafter.propose(text, min(K, room - 1), coins)
+        proposal, most = chain([], []), min(K, room - 1)
+        if drafter is not None and most > 0:
+            proposal = drafter.propose(text, most, coins)
+            if proposal.depth > most:
+                raise ValueError(f"drafter went {proposal.depth} tokens deep, asked for {most}")
             # A wide tree may have more nodes than the target's cache has free rows.
             proposal = proposal.first(target.context - len(text))
         round = _play_round(target, cache, proposal, text, sampling, coins, eos, top)

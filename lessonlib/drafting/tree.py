@@ -50,7 +50,7 @@ class TreeDrafter:
     def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Proposal:
         """Draft up to K tokens deep after ``text``; less deep where the draft's context ends."""
         self._start, self._parents, self._tokens = len(text), [], []
-        q_rows: list[np.ndarray | None] = []
+        q_rows: list[np.ndarray | str] = []
         level = [ROOT]
         fresh = list(text[self._cache.length :])  # what the last round left to catch up with
         for children in self._branching[:K]:

@@ -13,10 +13,10 @@ import numpy as np
 
 from lessonlib.theory.exactlaw import Law, law_of
 from lessonlib.theory.rejection import draw, one_hot
-from lessonlib.theory.trees import ROOT, Proposal
+from lessonlib.theory.trees import CHOSEN, ROOT, Proposal
 from lessonlib.theory.verify import verify
 
-Siblings = list[tuple[int, np.ndarray | None]]  # (token, the row it was drawn from)
+Siblings = list[tuple[int, np.ndarray | str]]  # (token, the row it was drawn from)
 Choice = tuple[int | None, int]  # (the accepted sibling or None, the token that comes out)
 
 
@@ -48,10 +48,10 @@ def take_top(q: np.ndarray, count: int, coins: Iterator[float]) -> Siblings:
     """The ``count`` likeliest tokens, ties to the lower id: chosen, so without a row.
 
     >>> take_top(np.array([0.1, 0.5, 0.4]), 2, iter([]))
-    [(1, None), (2, None)]
+    [(1, 'chosen'), (2, 'chosen')]
     """
     order = np.argsort(-q, kind="stable")[: min(count, np.count_nonzero(q))]
-    return [(int(token), None) for token in order]
+    return [(int(token), CHOSEN) for token in order]
 
 
 RULES: dict[str, Callable[[np.ndarray, int, Iterator[float]], Siblings]] = {

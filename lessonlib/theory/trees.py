@@ -14,31 +14,50 @@ import numpy as np
 from lessonlib.theory.rejection import one_hot
 
 ROOT = -1
+CHOSEN = "chosen"  # stands where a q row would, for a token that was chosen, not drawn
 
 
 @dataclass(frozen=True)
 class Proposal:
     """Drafted tokens as a tree, parents before children.
 
-    ``q[i]`` is the row (V,) that node i was drawn from, or None if the drafter
-    chose the token instead of drawing it (greedy, top-k, n-gram). Siblings are
+    ``q[i]`` is the row (V,) that node i was drawn from, or CHOSEN if the drafter took
+    the token without drawing it (greedy, top-k, n-gram). A row that is merely missing
+    is an error: scored as if it were chosen, it would change the law. Siblings are
     tried in order; one drawn without replacement carries the conditional row.
     """
 
     tokens: tuple[int, ...]
     parents: tuple[int, ...]
-    q: tuple[np.ndarray | None, ...]
+    q: tuple[np.ndarray | str, ...]
 
     def __post_init__(self) -> None:
         if not len(self.tokens) == len(self.parents) == len(self.q):
             sizes = f"{len(self.tokens)}, {len(self.parents)} and {len(self.q)}"
             raise ValueError(f"tokens, parents and q must be equally long, got {sizes}")
         check_parents(self.parents)
+        for node, row in enumerate(self.q):
+            if row is None or (isinstance(row, str) and row != CHOSEN):
+                raise ValueError(
+                    f"q[{node}] is {row!r}: pass the row the token was drawn from, or CHOSEN"
+                )
 
     @property
     def is_chain(self) -> bool:
         """Whether every token follows the one before it: no mask and no gathering needed."""
         return self.parents == tuple(range(-1, len(self.parents) - 1))
+
+    @property
+    def depth(self) -> int:
+        """How many tokens the longest path has.
+
+        >>> Proposal((7, 8, 9), (ROOT, 0, ROOT), (CHOSEN,) * 3).depth
+        2
+        """
+        depths = {ROOT: 0}
+        for node, parent in enumerate(self.parents):
+            depths[node] = depths[parent] + 1
+        return max(depths.values())
 
     def first(self, count: int) -> Proposal:
         """The first ``count`` nodes, a tree again.
@@ -56,7 +75,7 @@ class Proposal:
     def q_row(self, node: int, vocab: int) -> np.ndarray:
         """The row (vocab,) the rule divides by: one-hot for a token that was chosen."""
         row = self.q[node]
-        return one_hot(self.tokens[node], vocab) if row is None else row
+        return one_hot(self.tokens[node], vocab) if isinstance(row, str) else row
 
 
 def check_parents(parents: Sequence[int]) -> None:
@@ -66,10 +85,10 @@ def check_parents(parents: Sequence[int]) -> None:
             raise ValueError(f"parents[{node}] is {parent}: a parent comes before its child")
 
 
-def chain(tokens: list[int], q_rows: list[np.ndarray | None]) -> Proposal:
+def chain(tokens: list[int], q_rows: list[np.ndarray | str]) -> Proposal:
     """A proposal in which every token follows the one before it.
 
-    >>> chain([7, 8, 9], [None, None, None]).parents
+    >>> chain([7, 8, 9], [CHOSEN] * 3).parents
     (-1, 0, 1)
     """
     return Proposal(tuple(tokens), tuple(range(-1, len(tokens) - 1)), tuple(q_rows))
