@@ -83,11 +83,11 @@ def test_a_click_lights_the_node_and_a_smaller_tree_keeps_a_node_lit():
     panel = lesson03.tree_builder()
     before = [plot.svg for plot in panel.plots]
     panel.plots[0].picked = {"key": "node", "bar": 0, "count": 1}
-    assert "node 0: below the text" in panel.readout.value
+    assert "node 0: depth 0, position 3" in panel.readout.value
     assert all(old != plot.svg for old, plot in zip(before, panel.plots, strict=True))
     panel.plots[0].picked = {"key": "node", "bar": 5, "count": 2}
     panel.controls["depth"].value = 1
-    assert "node 1: below the text" in panel.readout.value
+    assert "node 1: depth 0, position 3" in panel.readout.value
     assert panel.errors.outputs == ()
 
 
