@@ -79,15 +79,25 @@ def test_nodes_are_buttons_that_a_keyboard_reaches_and_a_reader_hears():
     assert root.get("role") == "group"  # an img would hide the buttons
 
 
+def test_a_click_changes_no_place_of_a_node_in_the_page_so_the_focus_stays():
+    def outline(node):
+        root = ET.fromstring(lesson03.view_tree(2, 2, 3, node).charts[0].svg())
+        groups = [child for child in root if child.find(f"{SVG}g") is not None]
+        return [child.tag for child in root], [[kid.tag for kid in g.iter()] for g in groups]
+
+    assert outline(0) == outline(5)
+    assert len(outline(0)[1]) == 1
+
+
 def test_a_click_lights_the_node_and_a_smaller_tree_keeps_a_node_lit():
     panel = lesson03.tree_builder()
     before = [plot.svg for plot in panel.plots]
     panel.plots[0].picked = {"key": "node", "bar": 0, "count": 1}
-    assert "node 0: below the text" in panel.readout.value
+    assert "node 0: depth 0, position 3" in panel.readout.value
     assert all(old != plot.svg for old, plot in zip(before, panel.plots, strict=True))
     panel.plots[0].picked = {"key": "node", "bar": 5, "count": 2}
     panel.controls["depth"].value = 1
-    assert "node 1: below the text" in panel.readout.value
+    assert "node 1: depth 0, position 3" in panel.readout.value
     assert panel.errors.outputs == ()
 
 

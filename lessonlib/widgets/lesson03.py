@@ -19,7 +19,6 @@ from lessonlib.theory.treemask import (
     grow_tree,
     trace_path,
 )
-from lessonlib.theory.trees import ROOT
 from lessonlib.widgets.chart import Chart
 from lessonlib.widgets.controls import Panel, View, chooser, int_slider, share_slider, steps_slider
 from lessonlib.widgets.marks import Axis, Bars, Dots, Line
@@ -67,12 +66,11 @@ def _list_positions(prefix: int, depth: int) -> tuple[tuple[int, ...], tuple[str
 
 
 def _describe_node(parents: Sequence[int], prefix: int, node: int) -> str:
-    parent = "the text" if parents[node] == ROOT else f"node {parents[node]}"
     depth, path = find_depths(parents)[node], trace_path(parents, node)
     seen = ", ".join(map(str, path))
     return (
-        f"node {node}: below {parent}, depth {depth}, position {prefix} + {depth} = "
-        f"{find_positions(parents, prefix)[node]}; sees {prefix} cached tokens and node"
+        f"node {node}: depth {depth}, position {prefix} + {depth} = "
+        f"{find_positions(parents, prefix)[node]}, sees {prefix} cached tokens and node"
         f"{'s' * (len(path) > 1)} {seen}"
     )
 
@@ -101,7 +99,7 @@ def tree_builder() -> Panel:
     """Slide branching, depth and prefix; click a node to see its row of the mask.
 
     >>> tree_builder().readout.value
-    'node 4: below node 1, depth 1, position 3 + 1 = 4; sees 3 cached tokens and nodes 1, 4'
+    'node 4: depth 1, position 3 + 1 = 4, sees 3 cached tokens and nodes 1, 4'
     """
     controls = {
         "branching": int_slider("branching", 2, 1, 3, "children of each node"),

@@ -67,7 +67,9 @@ class TreeNodes:
         root = (frame.px(-1), frame.py(0.5))
         edges = [self._edge(i, places, root) for i in range(len(places))]
         nodes = [self._node(i, *place, radius) for i, place in enumerate(places)]
-        return "".join(edges) + svg.marker(*root, "target", 6) + "".join(nodes)
+        # In groups of their own: a lit edge has one more line, and a redraw, which patches
+        # element by element, would otherwise move the focus to another node.
+        return f"<g>{''.join(edges)}</g>{svg.marker(*root, 'target', 6)}<g>{''.join(nodes)}</g>"
 
     def _edge(self, i: int, places, root) -> str:
         start = root if self.parents[i] == ROOT else places[self.parents[i]]

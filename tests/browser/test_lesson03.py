@@ -42,7 +42,7 @@ def check_clicking(notebook: Notebook) -> None:
     node.click()
     for i, old in enumerate(before):
         notebook.wait_for_change(plots.nth(i), old)
-    notebook.page.get_by_text("node 2: below node 0, depth 1").wait_for(timeout=10_000)
+    notebook.page.get_by_text("node 2: depth 1, position 3 + 1 = 4").wait_for(timeout=10_000)
     assert pick(notebook, 2).get_attribute("aria-pressed") == "true"
 
 
@@ -52,7 +52,7 @@ def check_keys(notebook: Notebook) -> None:
     for node, key in ((5, "Enter"), (0, " "), (5, "Enter")):
         pick(notebook, node).focus()
         notebook.page.keyboard.press(key)
-        notebook.page.get_by_text(f"node {node}: below").wait_for(timeout=10_000)
+        notebook.page.get_by_text(f"node {node}: depth").wait_for(timeout=10_000)
         assert notebook.page.evaluate("document.activeElement.dataset.bar") == str(node)
     assert notebook.page.evaluate("window.coursePanel.content.activeCellIndex") == active_cell
 
