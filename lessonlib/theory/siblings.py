@@ -89,7 +89,7 @@ def sibling_law(choose: Callable, p: np.ndarray, q: np.ndarray, rule: str, count
     def run(coins) -> Choice:
         siblings = RULES[rule](q, count, iter(coins.random, None))
         tokens = [token for token, _ in siblings]
-        rows = [one_hot(x, len(p)) if row is None else row.copy() for x, row in siblings]
+        rows = [one_hot(x, len(p)) if isinstance(row, str) else row.copy() for x, row in siblings]
         return choose(p.copy(), tokens, rows, [coins.random() for _ in range(len(tokens) + 1)])
 
     return law_of(run)
