@@ -357,9 +357,7 @@ from lessonlib.theory.rejection import residual as library_residual
 sampling = Sampling(temperature=1.0)
 prompt = pair.encode("import os\n\n\ndef read_config(path):\n    with open(path")
 p_real, q_real = (
-    sampling.probabilities(
-        model.forward(prompt, model.new_cache()).logit_rows()[-1]
-    )
+    sampling.probabilities(model.forward(prompt, model.new_cache()).logit_rows()[-1])
     for model in (pair.target, pair.draft)
 )
 alpha_real = acceptance_rate(p_real, q_real)
