@@ -33,6 +33,9 @@ def main(argv: list[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a console may lack a letter: print ? instead
+            stream.reconfigure(errors="replace")
     word, rest = words[0], words[1:]
     if word not in COMMANDS:
         print(f"course.py: {unknown_word(word)}", file=sys.stderr)

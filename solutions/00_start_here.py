@@ -8,9 +8,10 @@
 # **target** model looks at all of them in *one* forward and keeps those it agrees with. Done
 # right, the text follows the target's distribution exactly. Done well, it is faster.
 #
-# One **round** is: the draft guesses K tokens, the target runs once, some guesses are kept, and the
-# target itself adds one token. How many guesses are kept depends on how alike the two models are:
-# the chance that a guess is kept is called **α**, and the tokens per target run are called **τ**.
+# One **round** is: the draft guesses K tokens, the target runs once, some guesses are kept, and
+# the target itself adds one token. How many guesses are kept depends on how alike the models are:
+# **α** is the chance that a *tested* guess is kept (those behind a failed one are never tested),
+# and **τ** counts the tokens per target run.
 #
 # This lesson takes about 45 minutes. It checks your machine, introduces the two models you will
 # use all course long, and shows how exercises are checked. You need no GPU and no network.
@@ -89,7 +90,7 @@ print(len(tokens), "tokens; largest difference of any logit below 1e-3:", differ
 
 # %% [markdown]
 # What is left is rounding: float32 adds up in another order. In float64 it all but vanishes, which
-# is why this course compares *tokens* in float64 only.
+# is why the course uses float64 wherever two texts must be equal token by token.
 
 # %% id="prove-float64"
 exact = load_pair("bundled", dtype="float64").target
@@ -160,8 +161,9 @@ check("0.2", tokens_per_forward)
 # %% [markdown]
 # ## Profile
 #
-# A live run: the same text law, two ways of decoding it. Plain decoding needs one target forward
-# per token. Count the forwards first; seconds come after.
+# A live run, two ways. The texts differ, because the random draws do; the distribution they come
+# from is the same. Plain decoding (K = 0) needs one target forward per token. Count the forwards
+# first; seconds come after.
 
 # %% id="profile-run"
 import numpy as np
@@ -190,8 +192,8 @@ for K in (0, 4):
 
 # %% [markdown]
 # And in seconds, taken in turn on your machine. If speculative decoding loses here, believe it:
-# whether it wins depends on α, on K and on how much cheaper the draft is. That arithmetic is
-# lesson 02.
+# this target is small, so a forward saved is little time saved. Whether it wins depends on α, on
+# K and on how much cheaper the draft is. That arithmetic is lesson 02.
 
 # %% id="profile-seconds" tags=["measured"]
 from lessonlib.lab.timing import time_interleaved

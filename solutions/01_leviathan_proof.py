@@ -161,8 +161,8 @@ assert (output == p).all()
 # tokens before it*, and the **joint** law is the target's.
 #
 # An induction is a program. `round_law` runs a whole round in every possible world: each time
-# the code compares a uniform with a threshold, the world splits in two, and the shares of the
-# unit cube are added up. No sampling: with Fractions the two laws are *equal*, not close.
+# the code compares a uniform with a threshold, the world splits in two, and the probabilities of
+# all branches are added up. No sampling: with Fractions the two laws are *equal*, not close.
 
 # %% id="prove-line-5"
 K = 2

@@ -441,7 +441,7 @@ for K in LENGTHS:
 
 # %% id="profile-compare" tags=["measured"]
 print("K    alpha  E(alpha)   tau    c K + v   predicted   measured")
-predicted, measured = {}, {}
+predicted, measured = {0: 1.0}, {0: 1.0}  # K = 0 is plain decoding
 for K, (c, v) in costs.items():
     tests = [test.alpha for trace in traces[K] for round in trace.rounds for test in round.tests]
     alpha, E = np.mean(tests), theory.expected_tokens(np.mean(tests), K)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency, chisquare
+from scipy.stats import binom, chi2_contingency, chisquare
 
 from lessonlib.exercises import find_exercise, run_checks
 from lessonlib.exercises.misconceptions import ADVICE
@@ -44,16 +44,37 @@ def right_test(counts, p):
     return tv, empirical.sampling_floor(p, n), chisquare(counts, n * p).pvalue
 
 
+def float32_ratio(p, q, x):
+    return min(np.float32(1), np.float32(p[x]) / np.float32(q[x]))
+
+
+def float32_residual(p, q):
+    return right_residual(p.astype(np.float32), q.astype(np.float32))
+
+
+def round_with_a_hand_made_draw(p_rows, q_rows, drafted, u):
+    """The classical inverse of a running sum, which may end a rounding error below 1."""
+
+    def pick(weights, coin):
+        return next(i for i, edge in enumerate(np.cumsum(weights)) if coin < edge)
+
+    for j, x in enumerate(drafted):
+        print(f"u[{j}] = {u[j]:.2f}")
+        if not u[j] < np.float32(p_rows[j][x]) / np.float32(q_rows[j][x]):
+            return [*drafted[:j], pick(right_residual(p_rows[j], q_rows[j]), u[-1])]
+    return [*drafted, int(np.flatnonzero(np.cumsum(p_rows[-1]) > u[-1])[0])]
+
+
 RIGHT = {
     "0.1": [
         metrics.count_accepted,
         lambda m: next((i for i, ok in enumerate(m) if not ok), len(m)),
     ],
     "0.2": [metrics.tokens_per_forward, lambda a: np.mean(np.array(a) + 1)],
-    "1.1": [rejection.acceptance_probability, right_ratio],
-    "1.2": [rejection.residual, right_residual],
-    "1.3": [speculative_round, right_round],
-    "1.4": [empirical.one_sample_test, right_test],
+    "1.1": [rejection.acceptance_probability, right_ratio, float32_ratio],
+    "1.2": [rejection.residual, right_residual, float32_residual],
+    "1.3": [speculative_round, right_round, round_with_a_hand_made_draw],
+    "1.4": [empirical.one_sample_test, right_test, lambda c, p: np.array(right_test(c, p))],
 }
 
 
@@ -78,6 +99,12 @@ def against_a_sample(counts, p):
     return tv, floor, chisquare(counts, again * counts.sum() / again.sum()).pvalue
 
 
+def floor_without_rounding(counts, p):
+    n = counts.sum()
+    tv, _, value = right_test(counts, p)
+    return tv, (p * (1 - p) * binom.pmf(n * p, n - 1, p)).sum(), value
+
+
 def never_rejects(counts, p):
     tv, floor, _ = right_test(counts, p)
     return tv, floor, 1.0
@@ -100,6 +127,7 @@ WRONG = {
         (lambda p, q, x: float(p[x] >= q[x]), ADVICE["accept-iff-p-at-least-q"]),
         (lambda p, q, x: p[x], ADVICE["accept-with-p"]),
         (lambda p, q, x: 1, ADVICE["accept-everything"]),
+        (lambda p, q, x: min(p[x], q[x]), ADVICE["accept-with-min-of-p-and-q"]),
         (lambda p, q, x: min(1, 2 * p[x] / q[x]), ADVICE["accept-leniently"]),
         (lambda p, q, x: None, "is a return missing?"),
         (lambda p, q, x: np.minimum(1, p / q), "wanted one number"),
@@ -120,6 +148,7 @@ WRONG = {
         (tv_doubled, "it is half the sum"),
         (against_a_sample, "rejects a perfect sampler"),
         (two_sample, "the p-value"),
+        (floor_without_rounding, "the sampling floor"),
         (never_rejects, "does not notice 10 000 uniform draws"),
         (lambda counts, p: 0.5, "wanted 3 values"),
         (lambda counts, p: (right_test(counts, p)[0], 0.0, 1.0), "sampling floor"),

@@ -181,3 +181,12 @@ def test_a_drafter_that_goes_too_deep_is_told():
 
     with pytest.raises(ValueError, match="drafter went 3 tokens deep, asked for 2"):
         generate(TableModel(4, 1), TooEager(), [0], max_new_tokens=9, K=2, coins=coins_of(0))
+
+
+@pytest.mark.parametrize("second", [[2], [0, 1, 2, 3, 1, 2], [0, 1]])
+def test_one_drafter_may_serve_one_text_after_another(second):
+    drafter = SmallModelDrafter(TableModel(4, 1), Sampling())
+    for prompt in ([0, 1, 2, 3], second):
+        target = TableModel(4, 1)
+        trace = generate(target, drafter, prompt, max_new_tokens=20, K=3, coins=coins_of(1))
+        assert trace.accepted == trace.drafted  # a self-draft that kept a stale row would miss

@@ -23,7 +23,6 @@ ELSEWHERE = (
     "python course.py lab",
     "python course.py test",
     "python course.py reset",
-    "python -m pytest",
 )
 
 

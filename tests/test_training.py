@@ -109,12 +109,13 @@ def test_resume_with_a_longer_budget_goes_on(tmp_path):
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
 
 
-def test_without_resume_the_old_run_is_forgotten(tmp_path):
+def test_without_resume_an_old_run_is_not_lost(tmp_path):
     model = train.build_gpt2(1, 7)
     fit(model, loss_with(model), STREAM, plan_of(5), tmp_path)
-    done = fit(model, loss_with(model), STREAM, plan_of(3), tmp_path)
-    assert done.steps == 3
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
+    kept = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="holds a run: go on with --resume, or name another"):
+        fit(model, loss_with(model), STREAM, plan_of(3), tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
 
 
 def test_a_crash_while_writing_leaves_the_old_checkpoint(tmp_path, monkeypatch):
@@ -139,7 +140,7 @@ def test_a_checkpoint_of_another_shape_is_one_sentence(tmp_path):
     model = train.build_gpt2(1, 7)
     fit(model, loss_with(model), STREAM, plan_of(2), tmp_path)
     for other in (train.build_gpt2(2, 7), train.build_gpt2(1, 8)):
-        with pytest.raises(ValueError, match="is of a model of another shape: train without"):
+        with pytest.raises(ValueError, match="is of a model of another shape: name another"):
             fit(other, loss_with(other), STREAM, plan_of(4), tmp_path, resume=True)
 
 
@@ -366,7 +367,7 @@ def test_resuming_another_shape_is_one_sentence(tmp_path, sources, monkeypatch, 
     assert run_main(tmp_path, "target") == 0
     monkeypatch.setattr(train, "WIDTH", 24)
     assert run_main(tmp_path, "target", "--resume") == 2
-    assert "is of a model of another shape: train without --resume" in capsys.readouterr().err
+    assert "is of a model of another shape: name another folder" in capsys.readouterr().err
 
 
 def test_ctrl_c_in_the_first_minute_still_exports_what_there_is(tmp_path, sources, monkeypatch):

@@ -24,6 +24,7 @@ class SmallModelDrafter:
         self.vocab_size = model.vocab_size
         self._sampling = sampling
         self._cache = model.new_cache()
+        self._ran: list[int] = []  # the tokens behind the cache's rows
 
     @property
     def rows(self) -> int:
@@ -32,11 +33,13 @@ class SmallModelDrafter:
 
     def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Proposal:
         """Draft up to K tokens after ``text``, fewer where the draft's own context ends."""
+        self._rewind(text)
         room = self.model.context - len(text) + 1  # the last drafted token is not run
         tokens, q_rows = [], []
         fresh = list(text[self._cache.length :])
         for _ in range(min(K, room)):
             output = self.model.forward(fresh, self._cache)
+            self._ran += fresh
             q = self._sampling.probabilities(output.logit_rows()[-1])
             fresh = [draw(q, next(coins))]
             tokens += fresh
@@ -45,4 +48,12 @@ class SmallModelDrafter:
 
     def settle(self, text: Sequence[int]) -> None:
         """Forget the rows of rejected tokens; ``text`` is what stands after the round."""
-        self._cache.rollback(min(self._cache.length, len(text) - 1))
+        self._rewind(text)
+
+    def _rewind(self, text: Sequence[int]) -> None:
+        """Keep the rows of what ``text`` begins with, short of its newest token."""
+        pairs = enumerate(zip(self._ran, text[:-1], strict=False))
+        shared = min(len(self._ran), len(text) - 1)
+        length = next((i for i, (ran, given) in pairs if ran != given), shared)
+        self._cache.rollback(length)
+        del self._ran[length:]

@@ -83,7 +83,7 @@ def _judge_exception(
 def _read_message(error: BaseException) -> str:
     try:
         return to_plain_line(error)
-    except Exception:  # an exception class whose __str__ fails
+    except BaseException:  # an exception class whose __str__ fails, or exits
         return ""
 
 
@@ -103,6 +103,9 @@ def _find_line(error: BaseException, exercise: Exercise, answer: Any) -> int | N
 
 class _Capped(io.StringIO):
     """A sink that keeps the beginning: an answer may print without end."""
+
+    def close(self) -> None:
+        """Stay open, also when the answer closes its stdout: what it printed is still read."""
 
     def write(self, text: str) -> int:
         super().write(text[: max(0, MAX_PRINTED - self.tell())])

@@ -166,7 +166,9 @@ def _unwrap(value: Any) -> Any:
 
 
 def as_tuple(value: Any, name: str, length: int) -> tuple[Any, ...]:
-    """Return `value`, a tuple or list of `length` parts, as a tuple of unread parts."""
+    """Return `value`, a tuple, list or 1-d array of `length` parts, as a tuple of unread parts."""
+    if getattr(value, "ndim", None) == 1:
+        value = list(value)
     if not isinstance(value, tuple | list):
         raise Wrong(f"{name} is {_describe(value)}, wanted {length} values")
     if len(value) != length:

@@ -21,7 +21,7 @@ from lessonlib.theory.toys import random_rows
 from lessonlib.theory.verify import speculative_round
 
 K, VOCAB = 2, 4
-SAME = 1e-9  # two enumerated float64 laws that agree this far are one law
+SAME = 1e-6  # laws this near are one: a right answer may compute in float32
 
 ADVICE = {
     "residual-not-clipped": "the residual uses |p - q|: clip p - q at 0 before normalising",
@@ -36,6 +36,7 @@ ADVICE = {
     "ratio-inverted": "the ratio is upside down: accept with probability min(1, p/q)",
     "accept-iff-p-at-least-q": "it accepts if and only if p >= q: the probability is min(1, p/q)",
     "accept-with-p": "it accepts with probability p(x): divide by q(x)",
+    "accept-with-min-of-p-and-q": "min(p, q) is the chance to draft x and keep it: divide by q(x)",
     "accept-everything": "it accepts every token: accept with probability min(1, p/q) only",
     "accept-leniently": "it accepts more often than min(1, p/q): that changes the law",
     "accept-on-one-coin": "one uniform decides every position: use u[j] for token j",

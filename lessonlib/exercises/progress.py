@@ -42,7 +42,7 @@ def read_progress() -> dict[str, dict[str, Any]]:
         return _set_aside(file)
     try:
         return _validate(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return _set_aside(file)
 
 

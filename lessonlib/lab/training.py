@@ -83,7 +83,8 @@ def fit(
     ``loss_of`` takes windows (batch, window + 1) of token ids and returns the mean
     loss in nats per token. Writes ``checkpoint.pt`` (each minute, and on Ctrl-C,
     which ends the run early but loses nothing) and ``log.jsonl`` into ``folder``.
-    Raises ValueError on resume if the checkpoint is of a model of another shape.
+    Raises ValueError on resume if the checkpoint is of a model of another shape, and
+    without resume if the folder holds a run, which would be lost.
     """
     folder.mkdir(parents=True, exist_ok=True)
     optimizers = build_optimizers(model, plan.muon_lr, plan.adam_lr)
@@ -91,6 +92,8 @@ def fit(
     log = folder / "log.jsonl"
     if resume and checkpoint.exists():
         done = _load_checkpoint(checkpoint, model, optimizers)
+    elif checkpoint.exists():
+        raise ValueError(f"{folder} holds a run: go on with --resume, or name another --out")
     else:
         done = Progress()
         log.write_text("")
@@ -178,9 +181,7 @@ def _load_checkpoint(path: Path, model, optimizers) -> Progress:
     saved = torch.load(path, weights_only=True, map_location="cpu")
     now, then = ({k: w.shape for k, w in s.items()} for s in (model.state_dict(), saved["model"]))
     if now != then:
-        raise ValueError(
-            f"{path} is of a model of another shape: train without --resume, or into another folder"
-        )
+        raise ValueError(f"{path} is of a model of another shape: name another folder with --out")
     model.load_state_dict(saved["model"])
     for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
         optimizer.load_state_dict(state)

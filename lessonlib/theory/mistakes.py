@@ -133,6 +133,7 @@ MISTAKES: dict[str, Round] = {
     "ratio-inverted": build_round(ratio=lambda p, q, x: q[x] / p[x] if p[x] > 0 else 1 + 0 * q[x]),
     "accept-iff-p-at-least-q": build_round(ratio=lambda p, q, x: 1 * (p[x] >= q[x])),
     "accept-with-p": build_round(ratio=lambda p, q, x: p[x]),
+    "accept-with-min-of-p-and-q": build_round(ratio=lambda p, q, x: min(p[x], q[x])),
     "accept-everything": build_round(ratio=lambda p, q, x: 1),
     "accept-leniently": build_round(ratio=lambda p, q, x: 2 * p[x] / q[x]),
     "accept-on-one-coin": build_round(accept_coin=lambda j, K: 0),
