@@ -128,7 +128,7 @@ def test_a_drafter_that_chose_its_tokens_needs_no_q():
         def propose(self, text, K, coins):
             return chain([1] * K, [CHOSEN] * K)
 
-        def settle(self, text):
+        def settle(self, text, seen):
             pass
 
     target = TableModel(3, seed=1)

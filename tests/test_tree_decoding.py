@@ -171,7 +171,7 @@ def test_the_plain_row_for_siblings_without_replacement_breaks_the_law():
 
     class Careless(TreeDrafter):
         def propose(self, text, K, coins):
-            tree = super().propose(text, K, coins)
+            tree = yield from super().propose(text, K, coins)
             return Proposal(tree.tokens, tree.parents, (tree.q[0],) * len(tree.q))
 
     def speculate(coins):

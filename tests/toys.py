@@ -42,6 +42,9 @@ class TableModel:
     def new_cache(self) -> TokenCache:
         return TokenCache()
 
+    def forward_rows(self, steps) -> list[Output]:
+        return [self.forward(step.tokens, step.cache, step.parents) for step in steps]
+
     def forward(self, tokens, cache: TokenCache, parents=None) -> Output:
         assert len(tokens) > 0
         assert cache.length + len(tokens) <= self.context

@@ -1,4 +1,4 @@
-"""GPT-2's forward pass, written out: static cache, features, nothing hidden.
+"""GPT-2's forward pass, written out: static caches, features, nothing hidden.
 
 Source: Radford et al. 2019; weights and names as in ``transformers.GPT2LMHeadModel``,
 whose logits it reproduces. Its matrices are stored (inputs, outputs), which is also
@@ -18,23 +18,31 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from lessonlib.decoding.cache import Cache
+from lessonlib.decoding.steps import Step
 from lessonlib.theory.treemask import build_mask, find_positions
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward over n tokens gives: logits (n, V) and features (n, width).
+    """What a forward over n tokens gives: logits (n, V), features and hidden states.
 
-    The features are the last hidden states, after the final layer norm: just what the
-    LM head multiplies.
+    ``features`` (n, width) are the last hidden states after the final layer norm: just what
+    the LM head multiplies. ``hidden[i]`` (n, width) is the residual stream behind block i.
     """
 
     logits: torch.Tensor
     features: torch.Tensor
+    hidden: tuple[torch.Tensor, ...] = ()
 
     def logit_rows(self) -> np.ndarray:
         """The logits as a float64 array (n, V) on the CPU, ready to be sampled from."""
         return self.logits.double().cpu().numpy()
+
+    def pick(self, rows: Sequence[int] | slice) -> Output:
+        """The same for some of the rows."""
+        return Output(
+            self.logits[rows], self.features[rows], tuple(state[rows] for state in self.hidden)
+        )
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Shape:
 
 
 class GPT2:
-    """A GPT-2 that runs one sequence at a time over a cache."""
+    """A GPT-2 that runs one sequence or a batch of them, each over its own cache."""
 
     def __init__(self, shape: Shape, weights: dict[str, torch.Tensor]):
         self.shape = shape
@@ -106,7 +114,6 @@ class GPT2:
             dtype=self.embedding.dtype,
         )
 
-    @torch.inference_mode()
     def forward(
         self, tokens: Sequence[int], cache: Cache, parents: Sequence[int] | None = None
     ) -> Output:
@@ -117,24 +124,52 @@ class GPT2:
         ancestors only; if it lists more nodes than there are tokens, the first ones are the
         newest rows of the cache. Raises ValueError if the text would outgrow the context.
         """
-        start, stop = cache.length, cache.length + len(tokens)
-        if stop > self.context:
+        (output,) = self.forward_rows([Step(self, tokens, cache, parents)])
+        return output
+
+    @torch.inference_mode()
+    def forward_rows(self, steps: Sequence[Step]) -> list[Output]:
+        """``forward`` for every step at once; the steps may differ in all their lengths.
+
+        Nothing is padded: the tokens of all rows are laid end to end, and whatever treats
+        each token alone, which is all but the attention, runs over them in one go. The
+        attention goes row by row, each over its own cache: a row cannot see its neighbours.
+        """
+        places = [self._place(step) for step in steps]
+        sizes = [len(step.tokens) for step in steps]
+        tokens = [token for step in steps for token in step.tokens]
+        ids = torch.tensor(tokens, dtype=torch.long, device=self.device)
+        positions = torch.cat([positions for positions, _ in places])
+        x = self.embedding[ids] + self.positions[positions]
+        hidden = []
+        for layer, block in enumerate(self.blocks):
+            mixed = torch.addmm(block["c_attn.bias"], self._norm(x, block["ln_1"]), block["c_attn"])
+            rows = [
+                self._attend(layer, part, step.cache, unseen)
+                for part, step, (_, unseen) in zip(mixed.split(sizes), steps, places, strict=True)
+            ]
+            mixed = rows[0] if len(rows) == 1 else torch.cat(rows)
+            x = x + torch.addmm(block["attn.c_proj.bias"], mixed, block["attn.c_proj"])
+            x = x + self._feed_forward(block, x)
+            hidden.append(x)
+        for step, size in zip(steps, sizes, strict=True):
+            step.cache.length += size
+        features = self._norm(x, self.final_norm)
+        parts = (F.linear(features, self.head), features, *hidden)
+        rows = zip(*(part.split(sizes) for part in parts), strict=True)
+        return [Output(logits, top, tuple(streams)) for logits, top, *streams in rows]
+
+    def _place(self, step: Step):
+        """Positions of the n new tokens, and what each must not see: bool (n, start + n) or None.
+
+        Raises ValueError if they do not fit into the context.
+        """
+        n, start, parents = len(step.tokens), step.cache.length, step.parents
+        if start + n > self.context:
             raise ValueError(
-                f"{stop} tokens do not fit into this model's context of {self.context}: "
+                f"{start + n} tokens do not fit into this model's context of {self.context}: "
                 "shorten the prompt or max_new_tokens"
             )
-        ids = torch.tensor(tokens, dtype=torch.long, device=self.device)
-        positions, hidden = self._place(len(tokens), start, parents)
-        x = self.embedding[ids] + self.positions[positions]
-        for layer, block in enumerate(self.blocks):
-            x = x + self._attend(block, layer, x, cache, start, hidden)
-            x = x + self._feed_forward(block, x)
-        cache.length = stop
-        features = self._norm(x, self.final_norm)
-        return Output(F.linear(features, self.head), features)
-
-    def _place(self, n, start, parents):
-        """Positions of n new tokens, and what each must not see: bool (n, start + n) or None."""
         if parents is not None:
             prefix = start + n - len(parents)
             if len(parents) < n or prefix < 0:
@@ -143,28 +178,28 @@ class GPT2:
                     "cached ones: list the new ones, and before them any cached part of the tree"
                 )
             positions = torch.from_numpy(find_positions(parents, prefix)[-n:])
-            hidden = torch.from_numpy(~build_mask(parents, prefix)[-n:])
-            return positions.to(self.device), hidden.to(self.device)
+            unseen = torch.from_numpy(~build_mask(parents, prefix)[-n:])
+            return positions.to(self.device), unseen.to(self.device)
+        positions = torch.arange(start, start + n, device=self.device)
         if n == 1:
-            return slice(start, start + 1), None
+            return positions, None
         # Token i may look at the cached rows and at new rows 0..i.
         seen = torch.ones(n, start + n, dtype=torch.bool, device=self.device).tril(start)
-        return slice(start, start + n), ~seen
+        return positions, ~seen
 
     def _norm(self, x, weight_and_bias):
         return F.layer_norm(x, x.shape[-1:], *weight_and_bias, self.shape.epsilon)
 
-    def _attend(self, block, layer, x, cache, start, hidden):
-        n, heads = x.shape[0], self.shape.heads
-        mixed = torch.addmm(block["c_attn.bias"], self._norm(x, block["ln_1"]), block["c_attn"])
-        queries, keys, values = mixed.view(n, 3, heads, -1).permute(1, 2, 0, 3)
+    def _attend(self, layer, mixed, cache, unseen):
+        """One row's attention: its queries, keys and values (n, 3 width) to values (n, width)."""
+        n, start = len(mixed), cache.length
+        queries, keys, values = mixed.view(n, 3, self.shape.heads, -1).permute(1, 2, 0, 3)
         cache.write(layer, start, keys, values)
         keys, values = cache.read(layer, start + n)
         scores = queries @ keys.mT * queries.shape[-1] ** -0.5
-        if hidden is not None:
-            scores = scores.masked_fill(hidden, float("-inf"))
-        mixed = (scores.softmax(-1) @ values).transpose(0, 1).reshape(n, -1)
-        return torch.addmm(block["attn.c_proj.bias"], mixed, block["attn.c_proj"])
+        if unseen is not None:
+            scores = scores.masked_fill(unseen, float("-inf"))
+        return (scores.softmax(-1) @ values).transpose(0, 1).reshape(n, -1)
 
     def _feed_forward(self, block, x):
         inner = torch.addmm(block["c_fc.bias"], self._norm(x, block["ln_2"]), block["c_fc"])

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from lessonlib.decoding.sampling import Sampling
+from lessonlib.decoding.steps import Run, Step, run_alone, run_together
 from lessonlib.decoding.trace import Round, TopRow, Trace
 from lessonlib.theory.treemask import under_root
 from lessonlib.theory.trees import Proposal, chain
@@ -23,31 +24,70 @@ from lessonlib.theory.verify import Test, verify
 
 
 class Model(Protocol):
-    """What the loop needs of a model; ``gpt2.GPT2`` is one."""
+    """What the loop needs of a model; ``gpt2.GPT2`` is one, ``hf.HFModel`` another."""
 
     vocab_size: int
     context: int
 
     def new_cache(self): ...
 
-    def forward(self, tokens: Sequence[int], cache, parents: Sequence[int] | None = None): ...
+    def forward_rows(self, steps: Sequence[Step]) -> list: ...
 
 
 class Drafter(Protocol):
     """What the loop needs of a drafter; ``drafting.small.SmallModelDrafter`` is one.
 
-    ``propose`` drafts at most K tokens deep; ``settle`` is told the text after the round.
+    ``propose`` drafts at most K tokens deep: a Proposal, or a run (``decoding/steps``) that
+    ends in one. ``settle`` is called behind the prefill and every round: ``text`` stands
+    now, and ``seen`` is the target's Output for the tokens of ``text`` that it ran since
+    the last call, those of the accepted path: the rows of text[-1 - n : -1].
     """
 
     vocab_size: int
     rows: int
 
-    def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Proposal: ...
+    def propose(
+        self, text: Sequence[int], K: int, coins: Iterator[float]
+    ) -> Proposal | Run[Proposal]: ...
 
-    def settle(self, text: Sequence[int]) -> None: ...
+    def settle(self, text: Sequence[int], seen) -> None: ...
 
 
 def generate(
+    target: Model, drafter: Drafter | None, prompt: Sequence[int], *, coins: Iterator[float], **how
+) -> Trace:
+    """Continue ``prompt`` so that the output follows the target's law exactly.
+
+    ``drafter=None`` (or K = 0) is plain decoding by the same code. ``coins`` yields
+    uniforms in [0, 1). ``how`` is what ``decode`` takes: max_new_tokens, K, sampling, eos,
+    top; its errors are listed there.
+    """
+    return run_alone(decode(target, drafter, prompt, coins=coins, **how))
+
+
+def generate_batch(
+    target: Model,
+    drafters: Sequence[Drafter | None],
+    prompts: Sequence[Sequence[int]],
+    *,
+    coins: Sequence[Iterator[float]],
+    **how,
+) -> list[Trace]:
+    """``generate`` for several prompts at once, each with a drafter and coins of its own.
+
+    Rows accept different lengths and stop at different times, and each row's output is what
+    it would have been alone. Drafters that share a model have their forwards batched, too.
+    Raises ValueError if the three lists are not equally long.
+    """
+    if not len(drafters) == len(prompts) == len(coins):
+        sizes = f"{len(drafters)}, {len(prompts)} and {len(coins)}"
+        raise ValueError(f"drafters, prompts and coins must be equally long, got {sizes}")
+    rows = zip(drafters, prompts, coins, strict=True)
+    runs = [decode(target, drafter, prompt, coins=c, **how) for drafter, prompt, c in rows]
+    return run_together(runs, last=target)
+
+
+def decode(
     target: Model,
     drafter: Drafter | None,
     prompt: Sequence[int],
@@ -58,13 +98,12 @@ def generate(
     coins: Iterator[float],
     eos: int | None = None,
     top: int = 0,
-) -> Trace:
-    """Continue ``prompt`` so that the output follows the target's law exactly.
+) -> Run[Trace]:
+    """The run behind ``generate``: it yields the forwards it wants and returns the Trace.
 
-    ``drafter=None`` (or K = 0) is plain decoding by the same code; K is how deep a round
-    may draft. ``coins`` yields uniforms in [0, 1). Emits exactly ``max_new_tokens`` unless
-    ``eos`` or the end of the target's context comes first; nothing follows an ``eos``.
-    ``top`` > 0 records that many of the likeliest tokens at each position of a chain.
+    K is how deep a round may draft. Emits exactly ``max_new_tokens`` unless ``eos`` or the
+    end of the target's context comes first; nothing follows an ``eos``. ``top`` > 0 records
+    that many of the likeliest tokens at each position of a chain.
 
     Raises ValueError for an empty or too long prompt, a token outside the vocabulary,
     a negative K or max_new_tokens, vocabularies that differ, and a drafter that drafts
@@ -73,7 +112,9 @@ def generate(
     _check_request(target, drafter, prompt, max_new_tokens, K)
     trace, text, cache = Trace(list(prompt)), list(prompt), target.new_cache()
     if len(text) > 1:
-        target.forward(text[:-1], cache)  # the prefill
+        prefill = yield Step(target, text[:-1], cache)
+        if drafter is not None:
+            drafter.settle(text, prefill)
     end = len(prompt) + max_new_tokens
     while len(text) < end:
         # A round emits up to K + 1 tokens: draft no more than there is room for.
@@ -81,17 +122,19 @@ def generate(
         if room <= 0:
             trace.stopped = "context"
             break
-        proposal, most = chain([], []), min(K, room - 1)
-        if drafter is not None and most > 0:
-            proposal = drafter.propose(text, most, coins)
-            if proposal.depth > most:
-                raise ValueError(f"drafter went {proposal.depth} tokens deep, asked for {most}")
+        proposal = chain([], [])
+        if drafter is not None and room > 1 and K > 0:
+            proposal = yield from _draft(drafter, text, min(K, room - 1), coins)
             # A wide tree may have more nodes than the target's cache has free rows.
             proposal = proposal.first(target.context - len(text))
-        round = _play_round(target, cache, proposal, text, sampling, coins, eos, top)
+        parents = None if proposal.is_chain else under_root(proposal.parents)
+        output = yield Step(target, [text[-1], *proposal.tokens], cache, parents)
+        p_rows = sampling.probabilities(output.logit_rows())
+        round, rows = _close_round(proposal, p_rows, text, coins, eos, top)
+        cache.commit(len(text) - 1, rows)
         text += round.emitted
         if drafter is not None:
-            drafter.settle(text)
+            drafter.settle(text, output.pick(rows))
             round = replace(round, draft_rows=drafter.rows)
         trace.rounds.append(round)
         if text[-1] == eos:
@@ -100,11 +143,18 @@ def generate(
     return trace
 
 
-def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Round:
-    """Verify one proposal in one forward and commit the accepted path to the target's cache."""
-    parents = None if proposal.is_chain else under_root(proposal.parents)
-    output = target.forward([text[-1], *proposal.tokens], cache, parents)
-    p_rows = sampling.probabilities(output.logit_rows())
+def _draft(drafter, text, most, coins) -> Run[Proposal]:
+    """At most ``most`` tokens deep; a drafter that runs a model asks for its forwards."""
+    proposal = drafter.propose(text, most, coins)
+    if not isinstance(proposal, Proposal):
+        proposal = yield from proposal
+    if proposal.depth > most:
+        raise ValueError(f"drafter went {proposal.depth} tokens deep, asked for {most}")
+    return proposal
+
+
+def _close_round(proposal, p_rows, text, coins, eos, top) -> tuple[Round, list[int]]:
+    """Verify, cut behind an eos; returns the round and the rows of its forward to keep."""
     verdict = verify(proposal, p_rows, coins)
     emitted = [*(proposal.tokens[node] for node in verdict.path), verdict.token]
     kinds = [*("drafted" for _ in verdict.path), verdict.kind]
@@ -113,8 +163,7 @@ def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Rou
         emitted, kinds = emitted[:stop], kinds[:stop]
     # The root was row 0 of this forward, node i row i + 1; the newest token has no row yet.
     rows = [0, *(node + 1 for node in verdict.path)][: len(emitted)]
-    cache.commit(len(text) - 1, rows)
-    return Round(
+    round = Round(
         start=len(text),
         drafted=list(proposal.tokens),
         parents=[] if proposal.is_chain else list(proposal.parents),
@@ -124,6 +173,7 @@ def _play_round(target, cache, proposal, text, sampling, coins, eos, top) -> Rou
         target_rows=len(text) + len(emitted) - 1,
         top=_record_top(proposal, p_rows, emitted, top),
     )
+    return round, rows
 
 
 def _cut_tests(tests, passes) -> list[Test]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lessonlib.decoding.loop import Model
 from lessonlib.decoding.sampling import Sampling
+from lessonlib.decoding.steps import Run, Step
 from lessonlib.theory.rejection import draw
 from lessonlib.theory.trees import Proposal, chain
 
@@ -31,14 +32,14 @@ class SmallModelDrafter:
         """How many tokens the draft's cache holds."""
         return self._cache.length
 
-    def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Proposal:
+    def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Run[Proposal]:
         """Draft up to K tokens after ``text``, fewer where the draft's own context ends."""
         self._rewind(text)
         room = self.model.context - len(text) + 1  # the last drafted token is not run
         tokens, q_rows = [], []
         fresh = list(text[self._cache.length :])
         for _ in range(min(K, room)):
-            output = self.model.forward(fresh, self._cache)
+            output = yield Step(self.model, fresh, self._cache)
             self._ran += fresh
             q = self._sampling.probabilities(output.logit_rows()[-1])
             fresh = [draw(q, next(coins))]
@@ -46,7 +47,7 @@ class SmallModelDrafter:
             q_rows.append(q)
         return chain(tokens, q_rows)
 
-    def settle(self, text: Sequence[int]) -> None:
+    def settle(self, text: Sequence[int], seen) -> None:
         """Forget the rows of rejected tokens; ``text`` is what stands after the round."""
         self._rewind(text)
 

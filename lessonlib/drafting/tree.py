@@ -11,6 +11,7 @@ import numpy as np
 
 from lessonlib.decoding.loop import Model
 from lessonlib.decoding.sampling import Sampling
+from lessonlib.decoding.steps import Run, Step
 from lessonlib.theory.siblings import RULES
 from lessonlib.theory.treemask import grow_tree, match_path
 from lessonlib.theory.trees import ROOT, Proposal
@@ -47,7 +48,7 @@ class TreeDrafter:
         """How many tokens the draft's cache holds."""
         return self._cache.length
 
-    def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Proposal:
+    def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Run[Proposal]:
         """Draft up to K tokens deep after ``text``; less deep where the draft's context ends."""
         self._start, self._parents, self._tokens = len(text), [], []
         q_rows: list[np.ndarray | str] = []
@@ -56,7 +57,7 @@ class TreeDrafter:
         for children in self._branching[:K]:
             if self._cache.length + len(fresh) > self.model.context:
                 break
-            rows = self._run(fresh, len(level))
+            rows = yield from self._run(fresh, len(level))
             start = len(self._tokens)
             for parent, q in zip(level, rows, strict=True):
                 for token, row in self._choose(q, children, coins):
@@ -67,14 +68,14 @@ class TreeDrafter:
             fresh = self._tokens[start:]
         return Proposal(tuple(self._tokens), tuple(self._parents), tuple(q_rows))
 
-    def _run(self, fresh: list[int], count: int) -> np.ndarray:
+    def _run(self, fresh: list[int], count: int) -> Run[np.ndarray]:
         """The draft's rows (count, V) after the last ``count`` of the ``fresh`` tokens."""
         parents = self._parents or None  # None while it is still the text that is run
-        output = self.model.forward(fresh, self._cache, parents)
+        output = yield Step(self.model, fresh, self._cache, parents)
         self.forwards += 1
         return self._sampling.probabilities(output.logit_rows()[-count:])
 
-    def settle(self, text: Sequence[int]) -> None:
+    def settle(self, text: Sequence[int], seen) -> None:
         """Keep the rows of the accepted path; ``text`` is what stands after the round."""
         if not self._tokens:  # nothing was drafted in this round
             self._cache.rollback(min(self._cache.length, len(text) - 1))
