@@ -13,8 +13,10 @@ from tokenizers import Tokenizer
 from transformers import GPT2LMHeadModel
 
 from lessonlib.decoding.gpt2 import GPT2
-from lessonlib.drafting.distill import kl_loss
-from lessonlib.lab import cards, corpus, muon, train, training
+from lessonlib.decoding.taps import take_taps
+from lessonlib.drafting import distill
+from lessonlib.lab import cards, corpus, features, heads, muon, recipes, train, training
+from lessonlib.lab.features import FeatureStore, build_store
 from lessonlib.lab.muon import Muon, build_optimizers, orthogonalise
 from lessonlib.lab.pairs import load_pair
 from lessonlib.lab.training import Plan, draw_batch, fit
@@ -33,12 +35,12 @@ def one_second_steps(monkeypatch):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     for name, size in SIZES.items():
-        monkeypatch.setattr(train, name, size)
+        monkeypatch.setattr(recipes, name, size)
     monkeypatch.setenv("COURSE_DEVICE", "cpu")
 
 
 def plan_of(seconds: float, **changes) -> Plan:
-    return Plan(seconds / 60, **{"batch": 4, "window": 16, "warmup_tokens": 100, **changes})
+    return Plan(minutes=seconds / 60, **{"batch": 4, "window": 16, "warmup_tokens": 100, **changes})
 
 
 def loss_with(model, stop_at: int | None = None):
@@ -48,9 +50,13 @@ def loss_with(model, stop_at: int | None = None):
     def loss_of(windows):
         if next(calls) == stop_at:
             raise KeyboardInterrupt
-        return train.next_token_loss(model, windows)
+        return recipes.next_token_loss(model, windows)
 
     return loss_of
+
+
+def draw(*request):
+    return draw_batch(STREAM, *request)
 
 
 def same_weights(a, b) -> bool:
@@ -61,11 +67,13 @@ def same_weights(a, b) -> bool:
 
 
 def test_the_loss_falls_on_a_stream_that_repeats(tmp_path):
-    model = train.build_gpt2(1, 7)
+    model = recipes.build_gpt2(1, 7)
     windows = torch.tensor([list(range(7)) * 3])
-    start = train.next_token_loss(model, windows).item()
-    done = fit(model, loss_with(model), STREAM, plan_of(130), tmp_path, evaluate=lambda: 1.25)
-    end = train.next_token_loss(model, windows).item()
+    start = recipes.next_token_loss(model, windows).item()
+    done = fit(
+        model, loss_with(model), draw, plan_of(130), tmp_path, evaluate=lambda: {"held_out": 1.25}
+    )
+    end = recipes.next_token_loss(model, windows).item()
     assert start > 1.8  # about log 7
     assert end < 0.5
     assert (done.seconds, done.steps) == (130, 130)
@@ -79,21 +87,21 @@ def test_the_loss_falls_on_a_stream_that_repeats(tmp_path):
 
 
 def test_tokens_are_counted_by_the_window_in_use(tmp_path):
-    done = fit(m := train.build_gpt2(1, 7), loss_with(m), STREAM, plan_of(20), tmp_path)
+    done = fit(m := recipes.build_gpt2(1, 7), loss_with(m), draw, plan_of(20), tmp_path)
     # The cool-down is the last 35 %: 13 seconds have passed after the first 14 steps.
     assert done.tokens == 4 * (14 * 8 + 6 * 16)
 
 
 @pytest.mark.parametrize("stop_at", [1, 7])
 def test_ctrl_c_and_resume_end_where_an_uninterrupted_run_ends(tmp_path, stop_at):
-    whole, cut = train.build_gpt2(1, 7), train.build_gpt2(1, 7)
-    wanted = fit(whole, loss_with(whole), STREAM, plan_of(12), tmp_path / "whole")
-    done = fit(cut, loss_with(cut, stop_at), STREAM, plan_of(12), tmp_path / "cut")
+    whole, cut = recipes.build_gpt2(1, 7), recipes.build_gpt2(1, 7)
+    wanted = fit(whole, loss_with(whole), draw, plan_of(12), tmp_path / "whole")
+    done = fit(cut, loss_with(cut, stop_at), draw, plan_of(12), tmp_path / "cut")
     assert done.steps == stop_at - 1
-    again = train.build_gpt2(1, 7)
+    again = recipes.build_gpt2(1, 7)
     with torch.no_grad():
         again.transformer.wte.weight.zero_()  # what counts is in the checkpoint
-    done = fit(again, loss_with(again), STREAM, plan_of(12), tmp_path / "cut", resume=True)
+    done = fit(again, loss_with(again), draw, plan_of(12), tmp_path / "cut", resume=True)
     assert done == wanted
     assert (done.steps, done.seconds) == (12, 12)
     assert same_weights(whole, again)
@@ -101,26 +109,26 @@ def test_ctrl_c_and_resume_end_where_an_uninterrupted_run_ends(tmp_path, stop_at
 
 
 def test_resume_with_a_longer_budget_goes_on(tmp_path):
-    model = train.build_gpt2(1, 7)
-    first = fit(model, loss_with(model), STREAM, plan_of(5), tmp_path)
-    assert fit(model, loss_with(model), STREAM, plan_of(5), tmp_path, resume=True) == first
-    done = fit(model, loss_with(model), STREAM, plan_of(8), tmp_path, resume=True)
+    model = recipes.build_gpt2(1, 7)
+    first = fit(model, loss_with(model), draw, plan_of(5), tmp_path)
+    assert fit(model, loss_with(model), draw, plan_of(5), tmp_path, resume=True) == first
+    done = fit(model, loss_with(model), draw, plan_of(8), tmp_path, resume=True)
     assert (done.steps, done.tokens > first.tokens) == (8, True)
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
 
 
 def test_without_resume_an_old_run_is_not_lost(tmp_path):
-    model = train.build_gpt2(1, 7)
-    fit(model, loss_with(model), STREAM, plan_of(5), tmp_path)
+    model = recipes.build_gpt2(1, 7)
+    fit(model, loss_with(model), draw, plan_of(5), tmp_path)
     kept = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(ValueError, match="holds a run: go on with --resume, or name another"):
-        fit(model, loss_with(model), STREAM, plan_of(3), tmp_path)
+        fit(model, loss_with(model), draw, plan_of(3), tmp_path)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
 
 
 def test_a_crash_while_writing_leaves_the_old_checkpoint(tmp_path, monkeypatch):
-    model = train.build_gpt2(1, 7)
-    fit(model, loss_with(model), STREAM, plan_of(5), tmp_path)
+    model = recipes.build_gpt2(1, 7)
+    fit(model, loss_with(model), draw, plan_of(5), tmp_path)
     kept = (tmp_path / "checkpoint.pt").read_bytes()
 
     def save_half(state, path):
@@ -130,22 +138,22 @@ def test_a_crash_while_writing_leaves_the_old_checkpoint(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(torch, "save", save_half)
         with pytest.raises(OSError, match="disk full"):
-            fit(model, loss_with(model), STREAM, plan_of(9), tmp_path, resume=True)
+            fit(model, loss_with(model), draw, plan_of(9), tmp_path, resume=True)
     assert (tmp_path / "checkpoint.pt").read_bytes() == kept
-    done = fit(model, loss_with(model), STREAM, plan_of(9), tmp_path, resume=True)
+    done = fit(model, loss_with(model), draw, plan_of(9), tmp_path, resume=True)
     assert done.steps == 9
 
 
 def test_a_checkpoint_of_another_shape_is_one_sentence(tmp_path):
-    model = train.build_gpt2(1, 7)
-    fit(model, loss_with(model), STREAM, plan_of(2), tmp_path)
-    for other in (train.build_gpt2(2, 7), train.build_gpt2(1, 8)):
+    model = recipes.build_gpt2(1, 7)
+    fit(model, loss_with(model), draw, plan_of(2), tmp_path)
+    for other in (recipes.build_gpt2(2, 7), recipes.build_gpt2(1, 8)):
         with pytest.raises(ValueError, match="is of a model of another shape: name another"):
-            fit(other, loss_with(other), STREAM, plan_of(4), tmp_path, resume=True)
+            fit(other, loss_with(other), draw, plan_of(4), tmp_path, resume=True)
 
 
 def test_the_rate_warms_up_holds_and_cools_down():
-    plan = Plan(60, warmup_tokens=1000, cooldown=0.25)
+    plan = Plan(minutes=60, warmup_tokens=1000, cooldown=0.25)
     assert plan.rate(0.0, 0) == 0.02  # never quite nothing
     assert plan.rate(0.01, 499) == pytest.approx(0.5)
     assert plan.rate(0.1, 999) == plan.rate(0.74, 10**6) == 1
@@ -154,7 +162,7 @@ def test_the_rate_warms_up_holds_and_cools_down():
 
 
 def test_windows_are_half_as_long_until_the_cool_down():
-    plan = Plan(60, window=512, cooldown=0.25)
+    plan = Plan(minutes=60, window=512, cooldown=0.25)
     assert [plan.window_at(x) for x in (0, 0.5, 0.75, 0.76, 1)] == [256, 256, 256, 512, 512]
 
 
@@ -168,7 +176,7 @@ def test_the_rate_reaches_both_optimizers(tmp_path, monkeypatch):
 
     monkeypatch.setattr(training, "_take_step", spy)
     plan = plan_of(10, muon_lr=0.02, adam_lr=0.003, warmup_tokens=1)
-    fit(m := train.build_gpt2(1, 7), loss_with(m), STREAM, plan, tmp_path)
+    fit(m := recipes.build_gpt2(1, 7), loss_with(m), draw, plan, tmp_path)
     assert seen[0] == pytest.approx([0.02, 0.02, 0.003])
     assert seen[-1] == pytest.approx([x * (0.1 / 0.35) for x in (0.02, 0.02, 0.003)])
 
@@ -242,7 +250,7 @@ def test_muon_minimises_a_quadratic():
 
 
 def test_every_weight_has_one_optimizer_and_only_matrices_in_blocks_get_muon():
-    model = train.build_gpt2(2, 30)
+    model = recipes.build_gpt2(2, 30)
     names = {id(weight): name for name, weight in model.named_parameters()}
     groups = [group for o in build_optimizers(model, 0.1, 0.2) for group in o.param_groups]
     fused, plain, rest = ([names[id(w)] for w in group["params"]] for group in groups)
@@ -287,7 +295,9 @@ def test_target_then_draft_end_to_end(tmp_path, sources, capsys):
     assert run_main(out, "target") == 0
     assert run_main(out, "draft") == 0
     printed = capsys.readouterr().out
-    assert printed.count("nats/token; written to") == 2
+    assert [line.rsplit("; written to ")[-1] for line in printed.splitlines()] == [
+        str(out / "pair" / what) for what in ("target", "draft")
+    ]
     for what, layers in (("target", 2), ("draft", 1)):
         folder = out / "pair" / what
         theirs, ours = logits_of(folder)
@@ -312,16 +322,47 @@ def test_target_then_draft_end_to_end(tmp_path, sources, capsys):
     assert set(alphas) == {"0", "0.7", "1", "1.5"}
 
 
+@pytest.mark.parametrize("kind", ["eagle1", "eagle3"])
+def test_a_head_of_a_target_end_to_end(tmp_path, sources, kind, capsys):
+    out, home = tmp_path / "runs", tmp_path / "runs" / "pair"
+    assert run_main(out, "target") == 0
+    assert run_main(out, "draft") == 0
+    assert run_main(tmp_path / "more", kind, "--target", str(home)) == 0
+    assert "features on disk" in capsys.readouterr().err
+    card = json.loads((home / kind / "card.json").read_text())
+    assert card["command"] == f"python course.py train {kind} --target {home} --minutes 0.1"
+    assert [len(rates) for rates in card["by_position"].values()] == [heads.POSITIONS] * 4
+    assert (home / kind / "README.md").read_text() == cards.render_card(card)
+    pair = load_pair(str(home))
+    head = heads.find_head(pair, kind)
+    assert head.shape.kind == kind
+    assert card["alpha"]["1"] == card["by_position"]["1"][0]
+    again = heads.measure(head, FeatureStore.open(find_store(tmp_path / "more")), (1.0,))
+    assert again["alpha"]["1"] == pytest.approx(card["alpha"]["1"], abs=2e-3)  # float16 weights
+
+
+def find_store(out):
+    return next(out.rglob("held_out/features.npy")).parent
+
+
+def test_a_head_that_is_missing_names_its_command(tmp_path, sources):
+    assert run_main(tmp_path, "target") == 0
+    assert run_main(tmp_path, "draft") == 0
+    pair = load_pair(str(tmp_path / "pair"))
+    with pytest.raises(FileNotFoundError, match=r"course\.py train eagle1 --target"):
+        heads.find_head(pair, "eagle1")
+
+
 def stream_of(pair, paths) -> np.ndarray:
     tokenizer = Tokenizer.from_file(str(pair / "target" / "tokenizer.json"))
     return corpus.encode_texts(tokenizer, corpus.read_sources(paths))
 
 
 def test_the_held_out_module_is_in_no_training_batch(tmp_path, sources):
-    text = train.load_text(tmp_path / "tokenizer.json")
+    text = recipes.load_text(tmp_path / "tokenizer.json")
     assert np.array_equal(text.held_out, corpus.encode_texts(text.tokenizer, [kept(sources)]))
     assert (text.train == 0).sum() == 2
-    again = train.load_text(tmp_path / "tokenizer.json")  # the tokenizer is kept, not retrained
+    again = recipes.load_text(tmp_path / "tokenizer.json")  # the tokenizer is kept, not retrained
     assert np.array_equal(again.train, text.train)
 
 
@@ -330,56 +371,146 @@ def kept(sources) -> str:
 
 
 def test_a_draft_starts_as_the_targets_first_layers():
-    target = train.build_gpt2(2, 30)
+    target = recipes.build_gpt2(2, 30)
     with torch.no_grad():
         for weight in target.parameters():
             weight.add_(1.0)
-    draft = train.start_draft(target)
+    draft = recipes.start_draft(target)
     theirs = target.state_dict()
     assert len(draft.transformer.h) == 1
     assert all(torch.equal(weight, theirs[name]) for name, weight in draft.state_dict().items())
 
 
-def test_a_draft_learns_its_target_and_leaves_it_alone(tmp_path, sources):
-    text = train.load_text(tmp_path / "tokenizer.json")
-    target = train.build_gpt2(2, text.tokenizer.get_vocab_size())
+@pytest.fixture
+def store(tmp_path, sources):
+    """A random target with sharp rows, and its features over the small text."""
+    text = recipes.load_text(tmp_path / "tokenizer.json")
+    model = recipes.build_gpt2(2, text.tokenizer.get_vocab_size())
     with torch.no_grad():
-        for weight in target.parameters():
+        for weight in model.parameters():
             weight.mul_(4)
-    before = [weight.clone() for weight in target.parameters()]
-    model, _ = train.train_draft(text, target, plan_of(40), tmp_path / "draft", False)
-    assert all(torch.equal(a, b) for a, b in zip(before, target.parameters(), strict=True))
-    windows = draw_batch(text.train, 16, 16, key=(9, 9))[:, :-1]
+    model.save_pretrained(tmp_path / "sharp")
+    target = GPT2.from_folder(tmp_path / "sharp")
+    stores = {
+        name: build_store(target, stream, tmp_path / name, window=32, windows=99)
+        for name, stream in (("train", text.train), ("held_out", text.held_out))
+    }
+    return SimpleNamespace(model=model, target=target, stores=stores, text=text)
+
+
+@pytest.mark.parametrize("loss", ["forward-kl", "reverse-kl", "tv"])
+def test_a_draft_learns_its_target_by_any_loss(tmp_path, store, loss):
+    draft = recipes.start_draft(store.model)
+    plan = plan_of(40, window=32)
+    recipes.train_draft(draft, store.target.head, store.stores, loss, plan, tmp_path / "run", False)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert set(rows[-1]["alpha"]) == {"0", "0.5", "1", "1.5"}
+    windows = torch.from_numpy(store.stores["train"].tokens[:8, :-1].astype(np.int64))
     with torch.no_grad():
-        wanted, start = target(windows).logits, train.start_draft(target)(windows).logits
-        assert kl_loss(wanted, model(windows).logits) < 0.6 * kl_loss(wanted, start)
+        wanted, start = (
+            store.model(windows).logits,
+            recipes.start_draft(store.model)(windows).logits,
+        )
+        end = draft(windows).logits
+    measure = distill.LOSSES[loss]
+    assert measure(wanted, end, None) < 0.6 * measure(wanted, start, None)
+
+
+def test_features_are_the_targets_and_give_its_logits_back(store):
+    tokens, features = store.stores["train"].draw(3, 20, key=(0, 1))
+    assert tokens.shape == (3, 21)
+    assert features.shape == (3, 20, 3, 16)
+    for row, kept in zip(tokens, features, strict=True):
+        output = store.target.forward(row[:-1].tolist(), store.target.new_cache())
+        assert (take_taps(output) - kept).abs().max() < 2e-3 * kept.abs().max()
+        assert (kept[:, -1] @ store.target.head.mT - output.logits).abs().max() < 2e-2
+    same, other = (store.stores["train"].draw(3, 20, key=(0, i))[0] for i in (1, 2))
+    assert torch.equal(tokens, same)
+    assert not torch.equal(tokens, other)
+
+
+def test_features_go_on_where_they_were_stopped(tmp_path, store, monkeypatch):
+    wanted = store.stores["train"]
+    calls, real = itertools.count(1), store.target.forward
+
+    def interrupted(tokens, cache):
+        if next(calls) == 120:
+            raise KeyboardInterrupt
+        return real(tokens, cache)
+
+    options = {"window": 2, "windows": 150}
+    stream = store.text.train
+    monkeypatch.setattr(store.target, "forward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build_store(store.target, stream, tmp_path / "cut", **options)
+    again = build_store(store.target, stream, tmp_path / "cut", **options)
+    assert next(calls) == 120 + 50 + 1  # 100 windows were kept
+    whole = build_store(store.target, stream, tmp_path / "whole", **options)
+    assert np.array_equal(again.features, whole.features)
+    assert len(wanted.tokens) > 1
+
+
+def test_features_of_another_text_or_too_many_are_refused(tmp_path, store, monkeypatch):
+    stream, folder = store.text.train, tmp_path / "train"
+    with pytest.raises(ValueError, match="holds features of another text or target: remove it"):
+        build_store(store.target, stream[5:], folder, window=32, windows=99)
+    with pytest.raises(ValueError, match="stream has 9 tokens: one window takes 33"):
+        build_store(store.target, stream[:9], tmp_path / "short", window=32, windows=99)
+    usage = SimpleNamespace(free=1000)
+    monkeypatch.setattr(features.shutil, "disk_usage", lambda folder: usage)
+    with pytest.raises(ValueError, match="use fewer --windows, or another --out"):
+        build_store(store.target, stream, tmp_path / "full", window=32, windows=99)
+
+
+def test_two_runs_of_one_token_budget_see_the_same_text(tmp_path, store):
+    plan = Plan(tokens=1000, batch=2, window=32, warmup_tokens=100)
+    seen = {"a": [], "b": []}
+    for name, keys in seen.items():
+        draft = recipes.start_draft(store.model)
+
+        def spy(batch, window, key, keys=keys):
+            keys.append((batch, window, key))
+            return store.stores["train"].draw_top(batch, window, key)
+
+        stores = {**store.stores, "train": SimpleNamespace(draw_top=spy)}
+        run = tmp_path / name
+        recipes.train_draft(draft, store.target.head, stores, "tv", plan, run, False)
+    assert seen["a"] == seen["b"]
+    assert 1000 <= sum(batch * window for batch, window, _ in seen["a"]) < 1064
+
+
+@pytest.mark.parametrize("budget", [{}, {"minutes": 1, "tokens": 5}, {"tokens": -1}])
+def test_a_plan_has_one_budget(budget):
+    with pytest.raises(ValueError, match="give one budget above 0"):
+        Plan(**budget)
 
 
 def test_a_draft_without_a_target_is_one_sentence(tmp_path, capsys):
     assert run_main(tmp_path, "draft") == 2
     printed = capsys.readouterr().err
     assert (
-        printed == f"train: no target in {tmp_path / 'pair' / 'target'}: run 'train target' first\n"
+        printed == f"train: no target in {tmp_path / 'pair' / 'target'}: run 'train target' first, "
+        "or name one with --target bundled\n"
     )
 
 
 def test_resuming_another_shape_is_one_sentence(tmp_path, sources, monkeypatch, capsys):
     assert run_main(tmp_path, "target") == 0
-    monkeypatch.setattr(train, "WIDTH", 24)
+    monkeypatch.setattr(recipes, "WIDTH", 24)
     assert run_main(tmp_path, "target", "--resume") == 2
     assert "is of a model of another shape: name another folder" in capsys.readouterr().err
 
 
 def test_ctrl_c_in_the_first_minute_still_exports_what_there_is(tmp_path, sources, monkeypatch):
-    monkeypatch.setattr(train, "check_now", lambda *a: 1.0)
-    real, calls = train.next_token_loss, itertools.count(1)
+    monkeypatch.setattr(recipes, "check_target", lambda *a: {"held_out": 1.0})
+    real, calls = recipes.next_token_loss, itertools.count(1)
 
     def interrupted(model, windows):
         if next(calls) == 4:
             raise KeyboardInterrupt
         return real(model, windows)
 
-    monkeypatch.setattr(train, "next_token_loss", interrupted)
+    monkeypatch.setattr(recipes, "next_token_loss", interrupted)
     assert run_main(tmp_path, "target") == 0
     card = json.loads((tmp_path / "pair" / "target" / "card.json").read_text())
     assert card["training"]["steps"] == "3"

@@ -64,8 +64,9 @@ def render_card(facts: dict) -> str:
     """A card's facts as Markdown."""
     lines = [f"# {facts['title']}", "", facts["summary"], "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in facts["training"].items()]
+    if "held_out_loss" in facts:
+        lines += [f"| held-out loss | {facts['held_out_loss']:.3f} nats/token |"]
     lines += [
-        f"| held-out loss | {facts['held_out_loss']:.3f} nats/token |",
         f"| held-out modules | {', '.join(facts['held_out_modules'])} |",
         f"| Python whose library it read | {facts['python']} |",
         f"| made by | `{facts['command']}` |",
@@ -74,4 +75,13 @@ def render_card(facts: dict) -> str:
         lines += ["", "Mean α = Σ min(p, q) against the target, over the held-out modules:", ""]
         lines += ["| T | α |", "|---|---|"]
         lines += [f"| {t} | {alpha:.3f} |" for t, alpha in facts["alpha"].items()]
+    if "by_position" in facts:
+        lines += ["", "α by position in the drafted chain, all before it accepted:", ""]
+        count = len(next(iter(facts["by_position"].values())))
+        lines += [
+            f"| T | {' | '.join(map(str, range(1, count + 1)))} |",
+            "|---" * (count + 1) + "|",
+        ]
+        for t, rates in facts["by_position"].items():
+            lines += [f"| {t} | {' | '.join(f'{rate:.3f}' for rate in rates)} |"]
     return "\n".join(lines) + "\n"

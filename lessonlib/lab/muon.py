@@ -59,10 +59,10 @@ class Muon(torch.optim.Optimizer):
 def build_optimizers(
     model: torch.nn.Module, muon_lr: float, adam_lr: float
 ) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the blocks, AdamW for embeddings, norms and biases."""
+    """Muon for the matrices between layers, AdamW for embeddings, norms and biases."""
     fused, plain, rest = [], [], []
     for name, weight in model.named_parameters():
-        inside = weight.ndim == 2 and ".h." in name
+        inside = weight.ndim == 2 and "wte" not in name and "wpe" not in name
         (fused if inside and "c_attn" in name else plain if inside else rest).append(weight)
     return [
         Muon([{"params": fused, "parts": 3}, {"params": plain}], lr=muon_lr),

@@ -1,13 +1,15 @@
-"""One training loop for every model of the bundled pair: time budget, checkpoints, resume."""
+"""One training loop for every model of the course: a budget, checkpoints, resume."""
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,15 +20,26 @@ from lessonlib.lab.muon import build_optimizers
 CHECKPOINT_SECONDS = 60.0
 
 
+@dataclass
+class Progress:
+    """What a checkpoint remembers besides weights and optimizer state."""
+
+    seconds: float = 0.0
+    steps: int = 0
+    tokens: int = 0
+
+
 @dataclass(frozen=True)
 class Plan:
     """How long to train and how: warm up, hold, then cool down to nothing.
 
-    Windows are half length until the cool-down (cheaper attention while the
-    model is still learning words), full length after it begins.
+    The budget is ``minutes`` or ``tokens``; only with the latter do two machines take the
+    same steps, and two drafts that are to be compared get the same training. Raises
+    ValueError unless one of them is positive.
     """
 
-    minutes: float
+    minutes: float = 0.0
+    tokens: int = 0
     batch: int = 16
     window: int = 512
     muon_lr: float = 0.02
@@ -35,13 +48,28 @@ class Plan:
     cooldown: float = 0.35
     seed: int = 0
 
-    def rate(self, progress: float, tokens: int) -> float:
-        """The learning-rate factor in [0.02, 1] at ``progress`` (0 to 1) of the budget."""
-        warm = min(1.0, (tokens + 1) / self.warmup_tokens)
-        return max(0.02, min(warm, (1.0 - progress) / self.cooldown))
+    def __post_init__(self) -> None:
+        if (self.minutes > 0) == (self.tokens > 0):
+            raise ValueError(
+                f"minutes is {self.minutes} and tokens {self.tokens}: give one budget above 0"
+            )
 
-    def window_at(self, progress: float) -> int:
-        return self.window if progress > 1 - self.cooldown else self.window // 2
+    def share(self, done: Progress) -> float:
+        """How much of the budget is spent, from 0 up.
+
+        >>> Plan(minutes=2).share(Progress(seconds=30.0))
+        0.25
+        """
+        return done.tokens / self.tokens if self.tokens else done.seconds / 60 / self.minutes
+
+    def rate(self, share: float, tokens: int) -> float:
+        """The learning-rate factor in [0.02, 1] when ``share`` of the budget is spent."""
+        warm = min(1.0, (tokens + 1) / self.warmup_tokens)
+        return max(0.02, min(warm, (1.0 - share) / self.cooldown))
+
+    def window_at(self, share: float) -> int:
+        """Half length until the cool-down: cheaper while a model is still learning words."""
+        return self.window if share > 1 - self.cooldown else self.window // 2
 
 
 def draw_batch(stream: np.ndarray, batch: int, window: int, key: tuple[int, int]) -> torch.Tensor:
@@ -59,32 +87,23 @@ def draw_batch(stream: np.ndarray, batch: int, window: int, key: tuple[int, int]
     return torch.from_numpy(rows)
 
 
-@dataclass
-class Progress:
-    """What a checkpoint remembers besides weights and optimizer state."""
-
-    seconds: float = 0.0
-    steps: int = 0
-    tokens: int = 0
-
-
 def fit(
     model: torch.nn.Module,
-    loss_of: Callable[[torch.Tensor], torch.Tensor],
-    stream: np.ndarray,
+    loss_of: Callable[[Any], torch.Tensor],
+    draw: Callable[[int, int, tuple[int, int]], Any],
     plan: Plan,
     folder: Path,
     *,
     resume: bool = False,
-    evaluate: Callable[[], float] | None = None,
+    evaluate: Callable[[], dict] | None = None,
 ) -> Progress:
-    """Train ``model`` in place for ``plan.minutes``; the time already spent counts on resume.
+    """Train ``model`` in place until the budget is spent; what was spent before counts on resume.
 
-    ``loss_of`` takes windows (batch, window + 1) of token ids and returns the mean
-    loss in nats per token. Writes ``checkpoint.pt`` (each minute, and on Ctrl-C,
-    which ends the run early but loses nothing) and ``log.jsonl`` into ``folder``.
-    Raises ValueError on resume if the checkpoint is of a model of another shape, and
-    without resume if the folder holds a run, which would be lost.
+    ``draw(batch, window, key)`` gives a batch, of which ``loss_of`` makes the mean loss.
+    Writes ``checkpoint.pt`` (each minute, and on Ctrl-C, which ends the run early but loses
+    nothing) and ``log.jsonl`` into ``folder``; ``evaluate`` adds its entries to the log.
+    Raises ValueError on resume if the checkpoint cannot be read or is of a model of another
+    shape, and without resume if the folder holds a run, which would be lost.
     """
     folder.mkdir(parents=True, exist_ok=True)
     optimizers = build_optimizers(model, plan.muon_lr, plan.adam_lr)
@@ -106,36 +125,35 @@ def fit(
         _save_checkpoint(checkpoint, model, optimizers, done)
 
     try:
-        _run(model, loss_of, stream, plan, done, optimizers, save)
+        _run(model, loss_of, draw, plan, done, optimizers, save)
     except KeyboardInterrupt:
         _save_checkpoint(checkpoint, model, optimizers, done)
         tqdm.write(f"stopped: go on with --resume ({checkpoint})")
     return done
 
 
-def _run(model, loss_of, stream, plan, done, optimizers, save) -> None:
+def _run(model, loss_of, draw, plan, done, optimizers, save) -> None:
     """Step until the budget is spent, counting in ``done``; ``save`` each minute and at the end."""
-    budget = plan.minutes * 60
     saved = done.seconds
     losses: list[float] = []
     model.train()
-    bar_format = "{l_bar}{bar}| {n:.0f}/{total:.0f} s, {remaining} left{postfix}"
-    with tqdm(total=budget, initial=min(done.seconds, budget), bar_format=bar_format) as bar:
-        while done.seconds < budget:
+    bar_format = "{l_bar}{bar}| {elapsed}, {remaining} left{postfix}"
+    with tqdm(total=1.0, initial=min(plan.share(done), 1.0), bar_format=bar_format) as bar:
+        while plan.share(done) < 1:
             began = time.perf_counter()
-            progress = done.seconds / budget
-            window = plan.window_at(progress)
-            _set_rates(optimizers, plan.rate(progress, done.tokens))
-            windows = draw_batch(stream, plan.batch, window, key=(plan.seed, done.steps))
-            losses.append(_take_step(model, loss_of, windows, optimizers))
+            share = plan.share(done)
+            window = plan.window_at(share)
+            _set_rates(optimizers, plan.rate(share, done.tokens))
+            batch = draw(plan.batch, window, (plan.seed, done.steps))
+            losses.append(_take_step(model, loss_of, batch, optimizers))
             took = time.perf_counter() - began
             done.seconds += took
             done.steps += 1
             done.tokens += plan.batch * window
-            bar.update(min(took, budget - bar.n))
+            bar.update(min(plan.share(done), 1.0) - bar.n)
             recent = sum(losses[-20:]) / len(losses[-20:])
             bar.set_postfix_str(f"{plan.batch * window / took:.0f} tokens/s, loss {recent:.3f}")
-            if done.seconds - saved >= CHECKPOINT_SECONDS or done.seconds >= budget:
+            if done.seconds - saved >= CHECKPOINT_SECONDS or plan.share(done) >= 1:
                 saved = done.seconds
                 save(sum(losses) / len(losses))
                 losses = losses[-20:]
@@ -147,9 +165,9 @@ def _set_rates(optimizers, factor: float) -> None:
             group["lr"] = group["base_lr"] * factor
 
 
-def _take_step(model, loss_of, windows, optimizers) -> float:
+def _take_step(model, loss_of, batch, optimizers) -> float:
     """One step on one batch; returns its loss, which also waits for the device to finish."""
-    loss = loss_of(windows.to(next(model.parameters()).device))
+    loss = loss_of(batch)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimizer in optimizers:
@@ -164,7 +182,7 @@ def _append_log(log: Path, done: Progress, loss: float, model, evaluate) -> None
     if evaluate is not None:
         model.eval()
         with torch.no_grad():
-            row["held_out"] = round(evaluate(), 4)
+            row |= evaluate()
         model.train()
     with log.open("a") as file:
         file.write(json.dumps(row) + "\n")
@@ -178,7 +196,10 @@ def _save_checkpoint(path: Path, model, optimizers, done: Progress) -> None:
 
 
 def _load_checkpoint(path: Path, model, optimizers) -> Progress:
-    saved = torch.load(path, weights_only=True, map_location="cpu")
+    try:
+        saved = torch.load(path, weights_only=True, map_location="cpu")
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} cannot be read: remove it to start again") from error
     now, then = ({k: w.shape for k, w in s.items()} for s in (model.state_dict(), saved["model"]))
     if now != then:
         raise ValueError(f"{path} is of a model of another shape: name another folder with --out")
