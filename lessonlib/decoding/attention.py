@@ -18,6 +18,11 @@ def place(
     """Positions (n,) of the n new tokens, and what each must not see: bool (n, start + n) or None.
 
     Raises ValueError if they do not fit into the context.
+
+    >>> cache = Cache(1, 1, 4, 1, device="cpu", dtype=torch.float32)
+    >>> positions, unseen = place(Step(None, [7, 8], cache, parents=[-1, -1]), 4, "cpu")
+    >>> positions.tolist(), unseen.int().tolist()
+    ([0, 0], [[0, 1], [1, 0]])
     """
     n, start, parents = len(step.tokens), step.cache.length, step.parents
     if start + n > context:

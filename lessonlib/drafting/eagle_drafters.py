@@ -89,7 +89,7 @@ class EagleDrafter:
         return self._verified.cache.length
 
     def propose(self, text: Sequence[int], K: int, coins: Iterator[float]) -> Run[Proposal]:
-        """Draft K tokens after ``text``; none behind a prompt of one token, which has no features."""
+        """Draft K tokens after ``text``; none behind a one-token prompt, which has no features."""
         step, q_rows, sequence = self._verified.catch_up(text), [], list(text)
         while step is not None and len(q_rows) < K:
             output = yield step

@@ -36,7 +36,7 @@ def eagle_loss(
     """The loss the head's kind is trained with, in nats per token (plus EAGLE-1's feature loss).
 
     ``features`` (B, n, 3, width) are the target's taps, ``tokens`` (B, n or more) the text.
-    Draws the first start from torch's global generator; see ``unrolled_loss``.
+    ``stride`` thins out the later steps of an unroll; see ``unrolled_loss``.
     """
     features = features.to(head.dtype)
     if head.kind.copies:
@@ -60,13 +60,15 @@ def unrolled_loss(
     """EAGLE-3: soft cross-entropy only, over ``head.kind.steps`` steps on the head's own outputs.
 
     Step 0 is scored everywhere. The later steps are unrolled from every ``stride``-th start,
-    the first one drawn at random: each start is equally likely and chains are independent
-    of each other, so the gradient is unbiased and the batch ``stride`` times cheaper there.
+    the first one picked by the batch's own tokens: any start is as likely as another and no
+    chain sees another, so on average the gradient is that of all starts, and these steps
+    are ``stride`` times cheaper.
     Step k weighs 0.8^k, and the weights are divided by their sum.
     """
     steps = head.kind.steps
-    first = int(torch.randint(stride, ()))
-    starts = torch.arange(first, features.shape[1] - steps, stride, device=features.device)
+    starts = torch.arange(
+        _pick_first(tokens, stride), features.shape[1] - steps, stride, device=features.device
+    )
     expected = average_rows(features[:, 1:, -1], head.output)[1]
     total, weights = 0.0, 0.0
     for k, output in enumerate(unroll(head, features, tokens, steps, starts)):
@@ -74,6 +76,11 @@ def unrolled_loss(
         loss = soft_cross_entropy(head.finish(output), wanted, head.output)
         total, weights = total + STEP_DECAY**k * loss, weights + STEP_DECAY**k
     return total / weights
+
+
+def _pick_first(tokens: torch.Tensor, stride: int) -> int:
+    """As good as a die, and the same again when a run is resumed or repeated."""
+    return int(tokens.sum()) % stride
 
 
 def unroll(
@@ -87,6 +94,14 @@ def unroll(
 
     Entry k > 0 is (B, m, width): ``starts`` (m,), or all 0..n - 1 - steps, each k steps on.
     Row s of entry k guesses the features at s + k + 1.
+
+    >>> from lessonlib.decoding.gpt2 import Shape
+    >>> from lessonlib.drafting.eagle import build_head
+    >>> shape = Shape(layers=2, heads=2, width=8, vocab_size=5, context=16, epsilon=1e-5)
+    >>> head = build_head("eagle3", shape, torch.ones(5, 8), torch.ones(5, 8))
+    >>> outputs = unroll(head, torch.ones(1, 7, 3, 8), torch.ones(1, 8).long(), steps=3)
+    >>> [tuple(output.shape) for output in outputs]
+    [(1, 6, 8), (1, 4, 8), (1, 4, 8)]
     """
     n, layer = features.shape[1], head.layer
     x = head.enter(head.read(features[:, :-1]), tokens[:, head.kind.shift :][:, : n - 1])

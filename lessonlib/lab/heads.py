@@ -14,6 +14,7 @@ from lessonlib.lab.features import FeatureStore
 from lessonlib.lab.recipes import CHECK_ROWS
 from lessonlib.lab.training import Plan, Progress, fit
 
+CARD_TEMPERATURES = (0.0, 0.7, 1.0, 1.5)
 POSITIONS = 5  # how far along a drafted chain acceptance is measured
 
 
@@ -79,5 +80,5 @@ def export(head: EagleHead, store: FeatureStore, folder: Path) -> dict:
         "summary": "One decoder layer that drafts from the target's features; the embedding and "
         "the LM head are the target's own.",
         "parameters": f"{weights:,}",
-        **measure(head, store, (0.0, 0.7, 1.0, 1.5)),
+        **measure(head, store, CARD_TEMPERATURES),
     }

@@ -102,7 +102,9 @@ MAKERS = {"target": make_target, "draft": make_draft}
 def find_target(options: argparse.Namespace) -> tuple[Path, Path]:
     """(the target's folder, the folder its drafts belong into)."""
     if options.target:
-        return pairs.find_target(options.target), pairs.find_home(options.target)
+        source, home = pairs.find_target(options.target), pairs.find_home(options.target)
+        # What ships with the course is left alone: its new drafts stay among the runs.
+        return source, runs_of(options) if home == pairs.bundled_folder() else home
     folder = options.out / "pair" / "target"
     if not (folder / "model.safetensors").exists():
         raise FileNotFoundError(
@@ -171,7 +173,8 @@ def _weights(model: GPT2):
 def finish(options: argparse.Namespace, run: Path, folder: Path, facts: dict) -> None:
     """Write the card and the log beside the exported weights, and say so."""
     cards.write_card(folder, {**facts, "command": spell(options)})
-    shutil.copyfile(run / "log.jsonl", folder / "log.jsonl")
+    if run != folder:
+        shutil.copyfile(run / "log.jsonl", folder / "log.jsonl")
     reached = []
     if "held_out_loss" in facts:
         reached.append(f"held-out loss {facts['held_out_loss']:.3f} nats/token")
