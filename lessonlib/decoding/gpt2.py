@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
+from lessonlib.decoding.attention import attend, place
 from lessonlib.decoding.cache import Cache
 from lessonlib.decoding.steps import Step
-from lessonlib.theory.treemask import build_mask, find_positions
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class GPT2:
         each token alone, which is all but the attention, runs over them in one go. The
         attention goes row by row, each over its own cache: a row cannot see its neighbours.
         """
-        places = [self._place(step) for step in steps]
+        places = [place(step, self.context, self.device) for step in steps]
         sizes = [len(step.tokens) for step in steps]
         tokens = [token for step in steps for token in step.tokens]
         ids = torch.tensor(tokens, dtype=torch.long, device=self.device)
@@ -145,7 +145,7 @@ class GPT2:
         for layer, block in enumerate(self.blocks):
             mixed = torch.addmm(block["c_attn.bias"], self._norm(x, block["ln_1"]), block["c_attn"])
             rows = [
-                self._attend(layer, part, step.cache, unseen)
+                attend(part, layer, step.cache, unseen, self.shape.heads)
                 for part, step, (_, unseen) in zip(mixed.split(sizes), steps, places, strict=True)
             ]
             mixed = rows[0] if len(rows) == 1 else torch.cat(rows)
@@ -159,47 +159,8 @@ class GPT2:
         rows = zip(*(part.split(sizes) for part in parts), strict=True)
         return [Output(logits, top, tuple(streams)) for logits, top, *streams in rows]
 
-    def _place(self, step: Step):
-        """Positions of the n new tokens, and what each must not see: bool (n, start + n) or None.
-
-        Raises ValueError if they do not fit into the context.
-        """
-        n, start, parents = len(step.tokens), step.cache.length, step.parents
-        if start + n > self.context:
-            raise ValueError(
-                f"{start + n} tokens do not fit into this model's context of {self.context}: "
-                "shorten the prompt or max_new_tokens"
-            )
-        if parents is not None:
-            prefix = start + n - len(parents)
-            if len(parents) < n or prefix < 0:
-                raise ValueError(
-                    f"parents lists {len(parents)} nodes for {n} new tokens behind {start} "
-                    "cached ones: list the new ones, and before them any cached part of the tree"
-                )
-            positions = torch.from_numpy(find_positions(parents, prefix)[-n:])
-            unseen = torch.from_numpy(~build_mask(parents, prefix)[-n:])
-            return positions.to(self.device), unseen.to(self.device)
-        positions = torch.arange(start, start + n, device=self.device)
-        if n == 1:
-            return positions, None
-        # Token i may look at the cached rows and at new rows 0..i.
-        seen = torch.ones(n, start + n, dtype=torch.bool, device=self.device).tril(start)
-        return positions, ~seen
-
     def _norm(self, x, weight_and_bias):
         return F.layer_norm(x, x.shape[-1:], *weight_and_bias, self.shape.epsilon)
-
-    def _attend(self, layer, mixed, cache, unseen):
-        """One row's attention: its queries, keys and values (n, 3 width) to values (n, width)."""
-        n, start = len(mixed), cache.length
-        queries, keys, values = mixed.view(n, 3, self.shape.heads, -1).permute(1, 2, 0, 3)
-        cache.write(layer, start, keys, values)
-        keys, values = cache.read(layer, start + n)
-        scores = queries @ keys.mT * queries.shape[-1] ** -0.5
-        if unseen is not None:
-            scores = scores.masked_fill(unseen, float("-inf"))
-        return (scores.softmax(-1) @ values).transpose(0, 1).reshape(n, -1)
 
     def _feed_forward(self, block, x):
         inner = torch.addmm(block["c_fc.bias"], self._norm(x, block["ln_2"]), block["c_fc"])

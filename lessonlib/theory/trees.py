@@ -23,8 +23,9 @@ class Proposal:
 
     ``q[i]`` is the row (V,) that node i was drawn from, or CHOSEN if the drafter took
     the token without drawing it (greedy, top-k, n-gram). A row that is merely missing
-    is an error: scored as if it were chosen, it would change the law. Siblings are
-    tried in order; one drawn without replacement carries the conditional row.
+    is an error: nobody could tell a slip from a choice, and a token that was drawn passes
+    less often if it is scored as a chosen one. Siblings are tried in order; one drawn
+    without replacement carries the conditional row.
     """
 
     tokens: tuple[int, ...]
