@@ -13,13 +13,16 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-ROOT = Path(__file__).resolve().parents[1]
+from lessonlib.folders import ROOT
+
+MOST_WORKERS = 4  # each holds torch, and one of them a browser
 
 COMMANDS = {
     "lab": ("lessonlib.__main__:open_lab", "open JupyterLab on the first lesson"),
     "test": ("lessonlib.__main__:run_tests", "run the test suite (takes pytest's arguments)"),
     "doctor": ("lessonlib.lab.doctor:main", "check this machine and say how to fix what is wrong"),
     "demo": ("lessonlib.lab.demo:main", "decode a prompt speculatively and print what happened"),
+    "bench": ("lessonlib.lab.bench:main", "time plain decoding against every way to draft"),
     "progress": ("lessonlib.exercises.progress:main", "show which exercises you have solved"),
     "reset": ("lessonlib.classroom.workcopies:main_reset", "restore one exercise, e.g. reset 1.2"),
     "train": ("lessonlib.lab.train:main", "train the bundled models"),
@@ -44,10 +47,15 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")
     sys.argv = [f"course.py {word}", *rest]  # what the command's own --help calls itself
     try:
-        return load_command(word)(rest) or 0
+        status = load_command(word)(rest) or 0
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         print(f"course.py {word}: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush
+        return 141  # what a shell reports of a program that a closed pipe ended
 
 
 def load_command(word: str):
@@ -84,11 +92,28 @@ def unknown_word(word: str) -> str:
 
 
 def run_tests(argv: list[str]) -> int:
-    """Run pytest on the checkout, in this interpreter."""
+    """Run pytest on the checkout, the whole suite on several cores at once."""
     import pytest
 
+    from lessonlib.lab.device import count_usable_cpus
+
     os.chdir(ROOT)
-    return int(pytest.main(argv))
+    return int(pytest.main([*share_out(argv, count_usable_cpus()), *argv]))
+
+
+def share_out(argv: list[str], cpus: int) -> list[str]:
+    """Return pytest-xdist's arguments; none for named files or where one process is asked for.
+
+    >>> share_out(["-q"], cpus=2)
+    ['-n2', '--dist=loadfile']
+    >>> share_out(["tests/test_course.py"], cpus=2), share_out(["--pdb"], cpus=2)
+    ([], [])
+    """
+    alone = ("-n", "-s", "--numprocesses", "--dist", "--pdb", "--trace", "--co")
+    named = any((ROOT / word.split("::")[0]).exists() for word in argv)
+    if cpus == 1 or named or any(word.startswith(alone) for word in argv):
+        return []
+    return [f"-n{min(cpus, MOST_WORKERS)}", "--dist=loadfile"]
 
 
 def parse_lab(argv: list[str]) -> argparse.Namespace:
@@ -110,16 +135,22 @@ def read_port(text: str) -> int:
     return int(text)
 
 
-def open_lab(argv: list[str]) -> None:
+def open_lab(argv: list[str]) -> int:
     """Prepare the work copies, then become the JupyterLab server until it is stopped."""
     options = parse_lab(argv)
-    work = importlib.import_module("lessonlib.classroom.workcopies").prepare(ROOT)
+    copies = importlib.import_module("lessonlib.classroom.workcopies")
+    try:
+        work = copies.prepare(ROOT)
+    except copies.Refused as refusal:
+        print(f"course.py lab: {refusal}", file=sys.stderr)
+        return 1
     # Defaults for JupyterLab's settings; the user's own files still win and stay untouched.
     defaults = [str(ROOT / "lessonlib/lab/jupyter"), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, defaults))
     from jupyterlab.labapp import LabApp
 
     LabApp.launch_instance(argv=list_lab_arguments(work, options))
+    return 0
 
 
 def list_lab_arguments(work: Path, options: argparse.Namespace) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -176,6 +177,25 @@ def test_the_student_notebook_has_stubs_and_no_outputs(student):
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
     assert student.stat().st_size < building.MAX_STUDENT_BYTES
+
+
+NEXT = "# *Half is enough.*\n#\n# Next: **99, doubling**: twice is better."
+
+
+def test_the_next_lesson_is_a_link_once_it_is_there(tmp_path):
+    source = write_course(tmp_path, SOURCE.replace("# *Half is enough.*", NEXT))
+    (text,) = [cell.source for cell in read_lesson(source, load).cells if cell.id == "halving"]
+    assert text.endswith("Next: **99, doubling**: twice is better.")
+    (tmp_path / "solutions" / "99_doubling.py").touch()
+    (text,) = [cell.source for cell in read_lesson(source, load).cells if cell.id == "halving"]
+    assert text.endswith("Next: [**99, doubling**](99_doubling.ipynb): twice is better.")
+
+
+def test_the_lessons_lead_to_each_other():
+    sources = sorted((ROOT / "solutions").glob("[0-9][0-9]_*.py"))
+    for here, following in itertools.pairwise(sources):
+        text = "\n".join(cell.source for cell in read_lesson(here).cells)
+        assert f"]({following.stem}.ipynb)" in text, here.name
 
 
 def test_card_hints_and_help_come_from_the_exercise(student):
@@ -461,6 +481,9 @@ def test_a_solution_that_does_not_pass_its_check_is_refused(course):
     [
         ({"output_type": "stream", "name": "stderr", "text": "W"}, "writes to stderr"),
         ({"output_type": "stream", "name": "stdout", "text": "<A at 0x7f00aa>"}, "an address"),
+        ({"output_type": "stream", "name": "stdout", "text": f"in {ROOT}/x"}, "a folder of this"),
+        ({"output_type": "stream", "name": "stdout", "text": str(Path.home())}, "a folder of this"),
+        ({"output_type": "stream", "name": "stdout", "text": sys.prefix}, "a folder of this"),
         ({"output_type": "display_data", "metadata": {}, "data": {WIDGET_VIEW: {}}}, "no text"),
     ],
 )

@@ -19,6 +19,7 @@ import pytest
 
 import course
 import lessonlib.__main__ as commands
+from lessonlib.lab import device
 
 SOURCE = Path(course.__file__).read_text(encoding="utf-8")
 OFFLINE = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "1"}
@@ -389,10 +390,46 @@ def test_interrupted_set_up_says_how_to_go_on(capsys, monkeypatch):
 # ---- python -m lessonlib
 
 
+SHARED = ["-n2", "--dist=loadfile"]
+
+
 def test_tests_run_in_the_checkout(tmp_path, root, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pytest, "main", lambda argv: (Path.cwd(), argv) == (root, ["-q"]))
+    wanted = (root, [*SHARED, "-q"])
+    monkeypatch.setattr(pytest, "main", lambda argv: (Path.cwd(), argv) == wanted)
+    monkeypatch.setattr(device, "count_usable_cpus", lambda: 2)
     assert commands.run_tests(["-q"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "cpus", "added"),
+    [
+        ([], 2, SHARED),
+        (["-x", "-k", "tree and not slow"], 2, SHARED),
+        ([], 16, ["-n4", "--dist=loadfile"]),
+        ([], 1, []),
+        (["-n0"], 2, []),
+        (["-n", "3"], 2, []),
+        (["--pdb"], 2, []),
+        (["tests/test_course.py::test_a"], 2, []),
+        # The cells of a notebook run in order, in one kernel.
+        (["--nbval", "solutions/01_leviathan_proof.ipynb"], 2, []),
+    ],
+)
+def test_only_the_whole_suite_is_shared_out(argv, cpus, added):
+    assert commands.share_out(argv, cpus) == added
+
+
+@pytest.mark.slow
+def test_a_file_stays_on_one_worker_and_the_closing_line_is_the_last(root):
+    files = ["tests/test_quiz.py", "tests/test_metrics.py"]
+    command = [sys.executable, "-m", "pytest", "-v", *SHARED, *files]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    ran = re.findall(r"^\[(gw\d)\] .* PASSED (tests/\w+\.py)::", done.stdout, re.MULTILINE)
+    assert len(ran) > 10
+    assert len(set(ran)) == len(files) == len({worker for worker, _ in ran})
+    assert re.fullmatch(rf"=+ {len(ran)} passed in .*=+", done.stdout.splitlines()[-1])
 
 
 def test_work_without_notebooks_opens_the_folder(tmp_path, monkeypatch):
@@ -416,6 +453,31 @@ def test_ctrl_c_in_a_command_is_one_sentence(raised, status, monkeypatch, capsys
     assert commands.main(["demo", "--K", "4"]) == status
     assert capsys.readouterr().err == ("course.py demo: interrupted\n" if raised else "")
     assert os.environ["JUPYTER_PREFER_ENV_PATH"] == "0"
+
+
+def test_lab_refuses_a_file_called_work_in_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(commands, "ROOT", tmp_path)
+    (tmp_path / "work").touch()
+    assert commands.open_lab([]) == 1
+    assert capsys.readouterr().err.startswith("course.py lab: work is a file")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a POSIX pipe")
+@pytest.mark.parametrize("output", ["'short'", "'long' * 100_000"])
+def test_a_reader_that_has_seen_enough_gets_no_traceback(output):
+    """As in `demo | head -1`: what is written, or left to flush, meets a closed pipe."""
+    code = (
+        "import sys, lessonlib.__main__ as commands\n"
+        f"commands.load_command = lambda word: lambda rest: print({output})\n"
+        "sys.stdin.read()\n"
+        "sys.exit(commands.main(['demo']))"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    program = subprocess.Popen([sys.executable, "-c", code], **pipes)
+    program.stdout.close()
+    program.stdin.close()
+    assert program.stderr.read() == b""
+    assert program.wait() == 141
 
 
 def test_every_word_leads_to_a_function():
@@ -470,7 +532,7 @@ def test_lab_serves_the_first_lesson_quietly_and_stops_on_ctrl_c(tmp_path, root)
         [sys.executable, "-c", LAB.format(folder=str(tmp_path), root=str(root), port=port)],
         cwd=root,
         env={**environment, "HOME": str(home)},
-        stdin=subprocess.PIPE,  # open and silent: the server's "shut down?" waits for an answer
+        stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -493,9 +555,7 @@ def test_lab_serves_the_first_lesson_quietly_and_stops_on_ctrl_c(tmp_path, root)
         assert defaults["fetchNews"]["default"] == "false"
         assert defaults["checkForUpdates"]["default"] is False
         assert not list(home.rglob("*.jupyterlab-settings"))
-        server.send_signal(signal.SIGINT)
-        time.sleep(1)
-        server.send_signal(signal.SIGINT)
+        server.send_signal(signal.SIGINT)  # one is enough: without a terminal it asks nobody
         server.wait(timeout=30)
         assert "Traceback" not in server.stderr.read()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 
 import pytest
 from rich.console import Console
@@ -37,7 +38,7 @@ def trace_of() -> Trace:
     return Trace([0], [first, second])
 
 
-PIECES = {0: "x = ", 1: "a", 2: "?", 3: "[b]", 4: "c\n", 5: "d"}
+PIECES = {0: "x = ", 1: "a", 2: "?", 3: "[b]", 4: "c\n", 5: "d\n  "}
 
 
 def decode(tokens) -> str:
@@ -54,7 +55,7 @@ def printed(console: Console, trace: Trace | None = None, capsys=None) -> str:
 
 def test_without_a_terminal_brackets_tell_the_kinds_apart():
     out = printed(Console(file=io.StringIO(), width=80))
-    assert out.startswith("x = a⟨[b]⟩c\n⟦d⟧\n")
+    assert out.startswith("x = a⟨[b]⟩c\n⟦d⏎⟧\n  \n")
     assert "drafted  ⟨recovered⟩  ⟦bonus⟧" in out
     assert "\x1b" not in out
 
@@ -69,8 +70,8 @@ def test_on_a_terminal_styles_do_and_there_are_no_brackets():
     assert codes["x = "] == "2"
     assert codes["a"] == codes["c"] == codes["drafted"]
     assert codes["[b]"] == codes["recovered"]
-    assert codes["d"] == codes["bonus"]
-    assert len({codes[piece] for piece in ("x = ", "a", "[b]", "d")}) == 4
+    assert codes["d⏎"] == codes["bonus"]
+    assert len({codes[piece] for piece in ("x = ", "a", "[b]", "d⏎")}) == 4
 
 
 @pytest.mark.parametrize("off", [{"no_color": True}, {"color_system": None}])
@@ -87,23 +88,41 @@ def test_a_long_line_of_code_stays_one_line():
     assert console.file.getvalue().startswith(f"{line}⟦d⟧\n")
 
 
+@pytest.mark.parametrize(
+    ("piece", "shown", "rest"),
+    [
+        ("\n", "⏎", "\n"),
+        ("\n\n    ", "⏎⏎", "\n\n    "),
+        (") \n\t", ") ⏎", "\n\t"),
+        ("a\nb", "a⏎b", ""),
+        ("    ", "    ", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_line_break_in_brackets_is_a_sign_and_the_layout_stays(piece, shown, rest):
+    assert demo.mark(piece, "recovered", styled=False).plain == f"⟨{shown}⟩{rest}"
+    assert demo.mark(piece, "bonus", styled=True).plain == shown + rest
+    assert demo.mark(piece, "drafted", styled=False).plain == piece  # unmarked as it is
+
+
 # The numbers
 
 
 def test_counts_are_printed_together(capsys):
     printed(Console(file=io.StringIO()))
     assert capsys.readouterr().out == (
-        "alpha 0.667  tau 2.00  rounds 2  drafted 3  accepted 2  emitted 4  stopped by length\n"
+        "alpha 0.667 (of tested tokens)  tau 2.00  rounds 2  drafted 3  accepted 2  "
+        "emitted 4  stopped by length\n"
     )
 
 
 @pytest.mark.parametrize(("speedup", "verdict"), [(1.8, "faster"), (0.55, "slower")])
 def test_faster_or_slower_comes_with_its_reason(speedup, verdict):
-    sentence = demo.explain_speed(trace_of(), speedup, K=4, c=0.25, v=1.5)
-    assert sentence == (
-        f"{speedup:.2f}x the speed of plain decoding ({verdict}): at alpha 0.67 each round "
-        "emitted 2.00 tokens and cost about 2.50 target forwards "
-        "(c K + v = 0.25 x 4 + 1.50), which predicts 0.80x"
+    sentence = demo.explain_speed(trace_of(), speedup, c=0.25, v=1.5)
+    assert sentence == (  # 3 drafted in 2 rounds, whatever K was
+        f"{speedup:.2f}x the speed of plain decoding ({verdict}): each round drafted 1.50 tokens, "
+        "emitted 2.00 and cost about 1.88 target forwards "
+        "(c x 1.50 + v = 0.25 x 1.50 + 1.50), which predicts 1.07x"
     )
 
 
@@ -113,8 +132,8 @@ def test_main_prints_text_numbers_times_and_a_verdict(folder, capsys):
     out = capsys.readouterr().out
     assert out.startswith(PROMPT.rstrip("\n"))
     numbers = re.search(
-        r"alpha (\d\.\d{3})  tau (\d\.\d\d)  rounds (\d+)  drafted (\d+)  accepted (\d+)  "
-        r"emitted (\d+)  stopped by (\w+)",
+        r"alpha (\d\.\d{3}) \(of tested tokens\)  tau (\d\.\d\d)  rounds (\d+)  drafted (\d+)  "
+        r"accepted (\d+)  emitted (\d+)  stopped by (\w+)",
         out,
     )
     assert 0 < float(numbers[1]) < 1
@@ -124,7 +143,10 @@ def test_main_prints_text_numbers_times_and_a_verdict(folder, capsys):
     assert drafted >= accepted
     assert numbers[7] == "length"
     assert re.search(r"plain \d+\.\d\d ms/token  speculative \d+\.\d\d ms/token", out)
-    assert re.search(r"\d+\.\d\dx the speed of plain decoding \((faster|slower)\): at alpha ", out)
+    drafted_per_round = f"each round drafted {drafted / rounds:.2f} tokens, emitted "
+    assert re.search(
+        rf"\d+\.\d\dx the speed of plain decoding \((faster|slower)\): {drafted_per_round}", out
+    )
     # One bonus or recovered token for each round, as the marks show.
     text = out.split("\ndrafted")[0]
     assert text.count("⟨") + text.count("⟦") == rounds
@@ -150,7 +172,7 @@ def test_at_temperature_0_the_text_is_the_targets_greedy_one(folder, capsys):
 def test_without_drafts_alpha_is_a_dash_and_not_nan(folder, capsys):
     assert demo.main(["--pair", str(folder), "--K", "0", "--tokens", "5"]) == 0
     out = capsys.readouterr().out
-    assert "alpha -  tau 1.00  rounds 5  drafted 0  accepted 0  emitted 5" in out
+    assert "alpha - (of tested tokens)  tau 1.00  rounds 5  drafted 0  accepted 0  emitted 5" in out
     assert "nan" not in out.split("alpha", 1)[1]
 
 
@@ -191,6 +213,17 @@ def test_a_pair_that_is_not_there_is_one_sentence_too(tmp_path, capsys):
     assert demo.main(["--pair", str(tmp_path / "none")]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"demo: no config.json in {tmp_path / 'none' / 'target'}: name one of")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("file", ["target/tokenizer.json", "draft/model.safetensors"])
+def test_a_broken_file_is_one_sentence_too(folder, tmp_path, capsys, file):
+    shutil.copytree(folder, tmp_path / "pair")
+    (tmp_path / "pair" / file).write_bytes(b"{")
+    assert demo.main(["--pair", str(tmp_path / "pair")]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("demo: ")
+    assert str(tmp_path / "pair" / file).removesuffix("/model.safetensors") in err
     assert err.count("\n") == 1
 
 

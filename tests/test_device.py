@@ -60,9 +60,17 @@ def test_threads_never_exceed_the_cores(monkeypatch, physical, usable, threads):
     monkeypatch.setattr(device, "count_physical_cores", lambda: physical)
     monkeypatch.setattr(device, "count_usable_cpus", lambda: usable)
     assert choose().threads == threads
+    assert device.choose_device({"COURSE_DEVICE": "cpu"}, parameters=20e6).threads == threads
+    assert device.choose_device({"COURSE_DEVICE": "cpu"}, parameters=19e6).threads == 1
     assert choose(COURSE_THREADS=str(usable)).threads == usable
     with pytest.raises(ValueError, match=f"from 1 to {usable}"):
         choose(COURSE_THREADS=str(usable + 1))
+
+
+def test_who_asks_for_threads_gets_them_for_small_models_too(monkeypatch):
+    monkeypatch.setattr(device, "count_usable_cpus", lambda: 2)
+    wish = {"COURSE_DEVICE": "cpu", "COURSE_THREADS": "2"}
+    assert device.choose_device(wish, parameters=1).threads == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
@@ -85,7 +93,7 @@ def test_apply_sets_torch_threads(monkeypatch):
         torch.set_num_threads(2)
         chosen = device.apply()
         assert torch.get_num_threads() == chosen.threads == 1
-        assert device.apply(device.Device("cpu", "float64", 2)).torch_dtype is torch.float64
+        assert device.apply(device.Device("cpu", "float64", 2)).dtype == "float64"
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

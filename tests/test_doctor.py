@@ -13,8 +13,11 @@ from types import ModuleType, SimpleNamespace
 import psutil
 import pytest
 
+from lessonlib import folders
+from lessonlib.folders import ROOT
 from lessonlib.lab import device, doctor, kernelcheck
 
+PROJECT = doctor.read_project()
 OTHER = "/opt/other/bin/python3"
 HERE = kernelcheck.find_environment(sys.executable)
 
@@ -92,10 +95,45 @@ def test_a_course_reached_by_its_path_needs_no_installation(monkeypatch):
     assert find_failures() == {}
 
 
-def test_notebooks_name_no_user(monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor.Path, "home", lambda: tmp_path)
-    assert doctor.hide_home(tmp_path / "course" / "work") == "~/course/work"
-    assert doctor.hide_home(doctor.Path("/opt/course")) == str(doctor.Path("/opt/course"))
+def test_threads_come_with_their_reason(monkeypatch):
+    monkeypatch.delenv("COURSE_THREADS", raising=False)
+    monkeypatch.setattr(device, "count_physical_cores", lambda: 4)
+    monkeypatch.setattr(device, "count_usable_cpus", lambda: 4)
+    (line,) = [str(f) for f in doctor.check_device() if f.name == "threads"]
+    assert line.startswith("[OK] threads 1 for models under 20 million parameters (")
+    assert line.endswith("4 for larger ones")
+    monkeypatch.setenv("COURSE_THREADS", "3")
+    (line,) = [str(f) for f in doctor.check_device() if f.name == "threads"]
+    assert line == "[OK] threads 3 (COURSE_THREADS says so)"
+
+
+def test_a_healthy_report_names_no_folder_of_this_machine(monkeypatch, tmp_path, bundled):
+    """Lesson 00 stores it, and course and environment may lie anywhere."""
+    monkeypatch.setattr(doctor, "ROOT", tmp_path / "course")
+    (tmp_path / "course").mkdir()
+    monkeypatch.setattr(doctor, "read_project", lambda: PROJECT)
+    monkeypatch.setattr(kernelcheck, "find_server", lambda: None)
+    findings = doctor.report()
+    assert [str(f) for f in findings if not f.ok] == []
+    text = "\n".join(map(str, findings))
+    for folder in (tmp_path, sys.prefix, sys.base_prefix, Path.home(), ROOT):
+        assert str(folder) not in text, text
+    assert f".../{bundled.name}" in text
+    assert "in .../course" in text
+
+
+def test_folders_are_written_without_user_and_machine(monkeypatch, tmp_path):
+    monkeypatch.setattr(folders, "ROOT", tmp_path / "home" / "course")
+    monkeypatch.setattr(folders.Path, "home", lambda: tmp_path / "home")
+    for path, written in {
+        "home/course": "~/course",
+        "home/course/.venv": ".venv",
+        "home/course/lessonlib/models": "lessonlib/models",
+        "home/other/env": "~/other/env",
+        "opt/env": ".../env",
+        "home": ".../home",
+    }.items():
+        assert folders.shorten(tmp_path / path) == written
 
 
 def test_too_old_python_fails(monkeypatch):
@@ -143,7 +181,7 @@ def test_gpt2_in_the_hub_cache_is_seen(monkeypatch, tmp_path, name):
     (after,) = doctor.check_hub_cache()
     assert before.ok
     assert "not in it" in before.text
-    assert after.text == f"{tmp_path} (gpt2 is in it)"
+    assert after.text == f".../{tmp_path.name} (gpt2 is in it)"
 
 
 # ---- kernel and server in one environment

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
+from importlib import metadata
 
 import pytest
 import yaml
@@ -146,6 +149,47 @@ def test_lock_can_build_the_project_offline(lock, root):
     """The editable install runs without build isolation, so the lock holds its build tool."""
     build = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
     assert find_lock_faults(lock, build["requires"]) == []
+
+
+def list_imports(root) -> dict[str, str]:
+    """Map each top-level module that the course's Python imports to a file that does."""
+    found = {}
+    folders = (root / "lessonlib", root / "tests", root / "solutions")
+    for file in sorted(path for folder in folders for path in folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [name.name for name in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            else:
+                continue
+            found |= {name.partition(".")[0]: file.name for name in names}
+    return found
+
+
+def find_undeclared(modules: dict[str, str], dependencies: list[str]) -> list[str]:
+    """Return the modules of other projects that no dependency stands for."""
+    declared = {canonicalize_name(Requirement(line).name) for line in dependencies}
+    owners = metadata.packages_distributions()
+    own = {*sys.stdlib_module_names, "lessonlib", "tests", "course"}
+    return [
+        f"{module} ({file})"
+        for module, file in modules.items()
+        if module not in own
+        and not {canonicalize_name(name) for name in owners.get(module, [])} & declared
+    ]
+
+
+def test_what_is_imported_is_declared(root, project):
+    modules = list_imports(root)
+    assert {"torch", "yaml", "lessonlib"} <= set(modules)
+    assert find_undeclared(modules, project["dependencies"]) == []
+
+
+def test_an_undeclared_import_is_noticed(project):
+    without = [line for line in project["dependencies"] if not line.startswith("pyyaml")]
+    wanted = ["yaml (x.py)", "attr (y.py)"]  # the second only comes along with another
+    assert find_undeclared({"yaml": "x.py", "attr": "y.py", "os": "z.py"}, without) == wanted
 
 
 def applies(marker, extras: tuple[str, ...]) -> bool:

@@ -59,7 +59,17 @@ def bare_stub(n):
     raise NotImplementedError
 
 
-@pytest.mark.parametrize("answer", [stub, bare_stub, None, ...])
+def call_bare_stub(n):
+    return bare_stub(n)
+
+
+@pytest.mark.parametrize("answer", [bare_stub, call_bare_stub])
+def test_a_bare_not_implemented_error_is_the_learners_own(answer):
+    line = line_of(answer)
+    assert line.startswith("ex 98.1 half: error - your code raised NotImplementedError (line ")
+
+
+@pytest.mark.parametrize("answer", [stub, lambda n: stub(n), None, ...])
 def test_untouched_answers_are_not_attempted(answer):
     assert line_of(answer) == "ex 98.1 half: not attempted"
 
@@ -315,6 +325,7 @@ def test_plain_line_is_short_ascii():
     "change",
     [
         {"id": "one"},
+        {"id": "98.01"},
         {"name": "not a name"},
         {"hints": ("only one",)},
         {"hints": ["a", "b"]},
@@ -330,6 +341,7 @@ def test_a_malformed_exercise_is_refused(change):
 
 
 def test_unknown_ids_list_the_lessons_ids(course, capsys):
+    assert find_exercise("98.01").id == "98.1"
     with pytest.raises(UnknownExercise, match=r"no exercise 98\.4; lesson 98 has 98\.1$"):
         find_exercise("98.4")
     for show in (lambda i: checking.check(i, half), hints.hint, hints.solution):
@@ -363,7 +375,7 @@ other = 1
 
 
 def test_the_solution_opens_after_an_attempt(course, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(hints, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(hints, "ROOT", tmp_path)
     hints.solution("98.1")
     checking.check("98.1", stub)
     hints.solution("98.1")
@@ -384,6 +396,31 @@ def test_the_rich_view_escapes_what_the_learner_wrote():
     assert "<script>" not in page
     assert "p &lt; 0 &amp; &lt;b&gt;" in page
     assert "you get &lt;0.5&gt;" in page
+
+
+HELP = {"it is <transposed>": "swap & see", "rows sum to 0": "divide", "has shape": "add axes"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "advice"),
+    [
+        ("your mask: it is transposed", "swap &amp; see"),
+        ("Rows sum to 0.0, wanted 1", "divide"),
+        ("your mask has shape (2,), wanted (2, 2)", "add axes"),
+        ("your code raised NameError: name 'q' is not defined (line 2 of its cell)", None),
+    ],
+)
+def test_the_advice_for_this_outcome_stands_open_and_the_rest_is_folded(sentence, advice):
+    page = hints.render_help(make_exercise(help=HELP), Wrong(sentence))
+    shown, folded, rest = page.partition("<details>")
+    assert folded
+    for other in ("swap &amp; see", "divide", "add axes"):
+        assert (other in shown) is (other == advice)
+        assert (other in rest.partition("</details>")[0]) is (other != advice)
+
+
+def test_without_help_nothing_is_folded():
+    assert "<details>" not in hints.render_help(make_exercise(help={}), Wrong("it is transposed"))
 
 
 def test_the_rich_view_appears_only_in_a_notebook_and_display_is_swallowed(course, tmp_path):
@@ -413,8 +450,6 @@ def test_the_rich_view_appears_only_in_a_notebook_and_display_is_swallowed(cours
     lines = done.stdout.splitlines()
     assert lines[0].startswith("ex 98.1 half: wrong - ")
     assert lines[1:] == [
-        "If you see: you get <0.5>",
-        "  then: check | the operator",
         "Hints are folded below the check cell of exercise 98.1.",
         "ex 98.1 half: ok (2 checks)",
     ]

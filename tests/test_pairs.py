@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,11 +16,13 @@ import huggingface_hub
 import pytest
 import torch
 from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
 
 from lessonlib.decoding.loop import generate
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.small import SmallModelDrafter
-from lessonlib.lab.pairs import PairNotFoundError, load_pair
+from lessonlib.lab import device
+from lessonlib.lab.pairs import PairNotFoundError, count_parameters, load_pair
 from tests.tinypair import VOCAB, write_hub_model, write_model, write_pair
 from tests.toys import coins_of
 
@@ -72,6 +76,91 @@ def test_two_vocabularies_are_refused_with_both_sizes(folder, tmp_path):
     write_model(tmp_path / "draft", layers=1, seed=2, vocab=VOCAB + 4)
     with pytest.raises(ValueError, match="the target has 300 tokens and the draft 304"):
         load_pair(str(tmp_path))
+
+
+CONFIG = "config.json"
+
+
+def edit_config(folder: Path, **changes) -> None:
+    file = folder / CONFIG
+    config = {**json.loads(file.read_text()), **changes}
+    file.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def rewrite_weights(folder: Path, change) -> None:
+    file = folder / "model.safetensors"
+    save_file({name: change(name, w) for name, w in load_file(file).items()}, file)
+
+
+BREAKS = {
+    "weights cut short": lambda part: cut_short(part / "model.safetensors"),
+    "weights empty": lambda part: (part / "model.safetensors").write_bytes(b""),
+    "weights a folder": lambda part: (
+        (part / "model.safetensors").unlink() or (part / "model.safetensors").mkdir()
+    ),
+    "weights not numbers": lambda part: rewrite_weights(part, lambda _, w: w * float("nan")),
+    "weights of another name": lambda part: save_file(
+        {"other": torch.ones(2)}, part / "model.safetensors"
+    ),
+    "config cut short": lambda part: cut_short(part / CONFIG),
+    "config not text": lambda part: (part / CONFIG).write_bytes(b"\xff\xfe\x00"),
+    "config a list": lambda part: (part / CONFIG).write_text("[]"),
+    "config without layers": lambda part: edit_config(part, n_layer=None),
+    "config with words": lambda part: edit_config(part, n_head="two"),
+    "config with more layers": lambda part: edit_config(part, n_layer=7),
+    "config with another width": lambda part: edit_config(part, n_embd=24),
+    "config with another vocabulary": lambda part: edit_config(part, vocab_size=VOCAB - 1),
+}
+
+
+@pytest.mark.parametrize("part", ["target", "draft"])
+@pytest.mark.parametrize("fault", BREAKS)
+def test_a_file_that_cannot_be_used_is_one_sentence_with_its_place(folder, tmp_path, part, fault):
+    shutil.copytree(folder, tmp_path / "pair")
+    BREAKS[fault](tmp_path / "pair" / part)
+    with pytest.raises(ValueError, match=re.escape(str(tmp_path / "pair" / part))) as caught:
+        load_pair(str(tmp_path / "pair"))
+    sentence = str(caught.value)
+    assert type(caught.value) is ValueError
+    assert "\n" not in sentence
+    assert len(sentence) < 500
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1", "\x00"])
+def test_a_broken_tokenizer_is_one_sentence(folder, tmp_path, text):
+    shutil.copytree(folder, tmp_path / "pair")
+    (tmp_path / "pair/target/tokenizer.json").write_text(text)
+    with pytest.raises(ValueError, match=r"tokenizer\.json cannot be used, fetch or make it again"):
+        load_pair(str(tmp_path / "pair"))
+
+
+def test_a_tokenizer_of_other_models_is_refused_with_both_sizes(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "pair")
+    for part in ("target", "draft"):
+        write_model(tmp_path / "pair" / part, layers=1, seed=3, vocab=VOCAB - 5)
+    with pytest.raises(ValueError, match="has 300 tokens and the models 295: use the tokenizer"):
+        load_pair(str(tmp_path / "pair"))
+
+
+def test_the_size_of_the_target_decides_the_threads(folder, monkeypatch):
+    wanted = count_parameters(folder / "target")
+    assert wanted == sum(w.numel() for w in load_file(folder / "target/model.safetensors").values())
+    assert wanted > count_parameters(folder / "draft")
+    monkeypatch.delenv("COURSE_THREADS", raising=False)
+    monkeypatch.setattr(device, "count_physical_cores", lambda: 2)
+    monkeypatch.setattr(device, "count_usable_cpus", lambda: 2)
+    before = torch.get_num_threads()
+    try:
+        for small_model, threads in ((wanted + 1, 1), (wanted, 2)):
+            monkeypatch.setattr(device, "SMALL_MODEL", small_model)
+            load_pair(str(folder))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_missing_folder_says_what_can_be_named(tmp_path):

@@ -74,3 +74,8 @@ def test_each_call_gives_a_fresh_question(question):
 def test_a_right_answer_that_is_no_option_is_one_sentence(right):
     with pytest.raises(ValueError, match=f"right is {right}, but there are 3 options"):
         ask(QUESTION, OPTIONS, right=right, why="")
+
+
+def test_equal_options_are_refused_because_the_choice_is_known_by_its_words():
+    with pytest.raises(ValueError, match=r"two options are equal in \['2', '3', '2'\]"):
+        ask(QUESTION, ["2", "3", "2"], right=0, why="")

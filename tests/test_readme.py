@@ -26,6 +26,12 @@ ELSEWHERE = (
 )
 
 
+@pytest.fixture(autouse=True)
+def once(monkeypatch):
+    """Nobody reads the seconds here."""
+    monkeypatch.setenv("COURSE_REPEATS", "1")
+
+
 def test_every_command_of_the_table_is_a_word():
     words = [line.split()[2] for line in COMMAND_LINES if line.startswith("python course.py")]
     assert set(words) == set(COMMANDS)

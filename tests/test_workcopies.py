@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lessonlib.classroom.workcopies import main_reset, prepare
+from lessonlib.classroom.workcopies import Refused, main_reset, prepare
 
 NAME = "01_proof.ipynb"
 
@@ -151,6 +151,56 @@ def test_deleted_cells_come_back_in_their_place(root, mine):
         "my α ex-1-2-answer",
         "my α ex-1-2-check",
     ]
+
+
+@pytest.mark.parametrize("given", ["1.02", "01.2", "01.02"])
+def test_an_exercise_can_be_written_with_zeros(root, mine, given, capsys):
+    assert main_reset([given], root) == 0
+    assert capsys.readouterr().out.startswith("exercise 1.2 in ")
+    assert sources(mine)[3:] == ["pristine answer 2", "pristine check 2"]
+
+
+def test_an_answer_cell_with_a_new_id_is_still_the_answer(root, mine):
+    """JupyterLab gives a cell that was copied or split another id."""
+    cells = json.loads(mine.read_bytes())["cells"]
+    cells[3]["id"] = "a1b2c3d4"
+    write_notebook(mine, cells)
+    assert main_reset(["1.2"], root) == 0
+    assert sources(mine)[2:] == ["my α ex-1-1-check", "pristine answer 2", "pristine check 2"]
+
+
+def test_a_copy_beside_the_answer_is_left_alone(root, mine):
+    cells = json.loads(mine.read_bytes())["cells"]
+    write_notebook(mine, [*cells[:3], {**cells[3], "id": "copy"}, *cells[3:]])
+    assert main_reset(["1.2"], root) == 0
+    assert sources(mine)[3:] == ["my α ex-1-2-answer", "pristine answer 2", "pristine check 2"]
+
+
+def test_two_answers_with_new_ids_are_not_guessed_between(root, mine, capsys):
+    cells = json.loads(mine.read_bytes())["cells"]
+    twice = [{**cells[3], "id": name} for name in ("one", "two")]
+    write_notebook(mine, [*cells[:3], *twice, cells[4]])
+    assert main_reset(["1.2"], root) == 1
+    assert "2 cells ex-1-2-answer" in capsys.readouterr().out
+
+
+def test_an_answer_without_its_marks_does_not_win_over_the_stub(root, mine):
+    """It stays, above: Run All ends with the stub, and the check says so."""
+    cells = json.loads(mine.read_bytes())["cells"]
+    cells[3] = code("mine", "my own cell")
+    write_notebook(mine, cells)
+    assert main_reset(["1.2"], root) == 0
+    assert sources(mine)[3:] == ["my own cell", "pristine answer 2", "pristine check 2"]
+
+
+def test_a_file_called_work_is_one_sentence(root, capsys):
+    (root / "work").write_text("notes")
+    with pytest.raises(Refused, match=r"work is a file, .*rename the file"):
+        prepare(root)
+    for what in ("1", "1.2"):
+        assert main_reset([what], root) == 1
+        assert len(capsys.readouterr().out.splitlines()) == 1
+    assert (root / "work").read_text() == "notes"
 
 
 def test_a_file_without_cell_ids_is_matched_by_exercise_and_role(root, mine):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from lessonlib.classroom.regions import (
 from lessonlib.exercises.registry import Exercise, load_lesson
 
 LoadLesson = Callable[[str], tuple[Exercise, ...]]
+_NEXT = re.compile(r"^Next: (\*\*(\d\d), [^*]+\*\*)", re.MULTILINE)
 # No version numbers: the files must not change with the machine that builds them.
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -65,6 +67,7 @@ def read_lesson(path: Path, load: LoadLesson = load_lesson) -> Lesson:
         for cell in cells:
             cell.source = cell.source.strip("\n")  # the formatter puts blank lines before a def
             clean_metadata(cell)
+            _link_next(cell, path.parent)
         cells = _complete(cells, exercises)
     except AuthoringError as fault:
         raise AuthoringError(f"{path.name}: {fault}") from None
@@ -98,6 +101,17 @@ def _check_roles(cells: list[NotebookNode], exercises: dict[str, Exercise]) -> N
                 f"exercise {exercise_id} needs one intro, one answer and one check cell in this "
                 f"order, found: {', '.join(roles) or 'none'}"
             )
+
+
+def _link_next(cell: NotebookNode, folder: Path) -> None:
+    """Make "Next: **02, ...**" a link, once there is a lesson 02."""
+
+    def link(found: re.Match) -> str:
+        later = [file.stem for file in folder.glob(f"{found[2]}_*.py")]
+        return f"Next: [{found[1]}]({later[0]}.ipynb)" if later else found[0]
+
+    if cell.cell_type == "markdown":
+        cell.source = _NEXT.sub(link, cell.source)
 
 
 def _complete(cells: list[NotebookNode], exercises: dict[str, Exercise]) -> list[NotebookNode]:

@@ -23,8 +23,9 @@ from lessonlib.classroom.execute import (
 )
 from lessonlib.classroom.leaks import find_leaks, list_secrets, read_page, read_pages
 from lessonlib.classroom.regions import AuthoringError
-from lessonlib.exercises.files import REPOSITORY, replace_file
+from lessonlib.exercises.files import replace_file
 from lessonlib.exercises.registry import load_lesson
+from lessonlib.folders import ROOT
 
 MAX_STUDENT_BYTES = 300_000
 
@@ -127,7 +128,7 @@ def check(root: Path, wanted: list[str] | None = None, load: LoadLesson = load_l
     return differences + find_leaks(_list_all_secrets(root), read_pages(root / "notebooks"))
 
 
-def main(argv: list[str] | None = None, root: Path = REPOSITORY) -> int:
+def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
     """Build, or with --check compare; returns the exit status."""
     parser = argparse.ArgumentParser(prog="course.py build", description=__doc__)
     parser.add_argument("lessons", nargs="*", metavar="NN", help="lesson numbers; default: all")

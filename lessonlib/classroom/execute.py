@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nbformat import NotebookNode
 from lessonlib.classroom.assemble import METADATA, list_checks
 from lessonlib.classroom.cells import is_measured
 from lessonlib.classroom.regions import AuthoringError
+from lessonlib.folders import ROOT
 
 CELL_SECONDS = 300
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -83,6 +85,12 @@ def _clean(output: NotebookNode, cell: NotebookNode) -> NotebookNode:
     if data.pop(WIDGET_VIEW, None) is not None and not data:
         raise AuthoringError(f"cell {cell.id}: its widget leaves no text or SVG for static viewers")
     texts = [output.get("text", ""), data.get("text/plain", ""), data.get("text/html", "")]
+    for folder in (ROOT, Path.home(), Path(sys.prefix)):
+        if folder.parent != folder and any(str(folder) in text for text in texts):
+            raise AuthoringError(
+                f"cell {cell.id} shows a folder of this machine ({folder}); "
+                "print it with lessonlib.folders.shorten"
+            )
     address = _ADDRESS.search("\n".join(texts))
     if address and not is_measured(cell):
         raise AuthoringError(

@@ -16,12 +16,14 @@ from pathlib import Path
 
 from lessonlib.classroom.assemble import read_lesson
 from lessonlib.exercises.registry import load_lesson
+from lessonlib.folders import ROOT
+from lessonlib.lab.bench_report import write_markdown
 from lessonlib.lab.pairs import bundled_folder
 from lessonlib.widgets.chart import stack
 from lessonlib.widgets.lesson01 import drag_p_and_q
 
-ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "lessonlib" / "data" / "widget.svg"
+BENCH = ROOT / "lessonlib" / "data" / "bench.json"
 DEMO = 'demo --prompt "def read_config(path):" --K 4 --temperature 0.8 --seed 1'
 
 
@@ -45,6 +47,14 @@ def write_pair_table(folder: Path | None = None) -> str:
     rows += [[f"α at T = {t}", "", f"{alpha:.3f}"] for t, alpha in draft["alpha"].items()]
     rows.append(["made by", f"`{target['command']}`", f"`{draft['command']}`"])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def write_bench_table(file: Path = BENCH) -> str:
+    """What ``course.py bench --json`` measured and stored in ``file``; nothing is run here."""
+    if not file.exists():
+        command = f"python course.py bench --json {BENCH.relative_to(ROOT).as_posix()}"
+        return f"Not measured yet: run `{command}`."
+    return write_markdown(json.loads(file.read_text(encoding="utf-8")))
 
 
 def write_lesson_table(root: Path = ROOT) -> str:
@@ -95,7 +105,12 @@ def main() -> None:
     PICTURE.write_text(draw_picture(), encoding="utf-8", newline="\n")
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
-    parts = {"lessons": write_lesson_table(), "pair": write_pair_table(), "demo": run_demo()}
+    parts = {
+        "lessons": write_lesson_table(),
+        "pair": write_pair_table(),
+        "bench": write_bench_table(),
+        "demo": run_demo(),
+    }
     for name, content in parts.items():
         text = replace_part(text, name, content)
     readme.write_text(text, encoding="utf-8", newline="\n")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import re
 
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+from lessonlib.exercises.hints import BEGIN, END
+
 _ALMOST = re.compile(r"#\s*(BEGIN|END)[\s_-]*SOLUTION", re.IGNORECASE)
 _CELL = re.compile(r"# %%(?P<head>.*)")
 

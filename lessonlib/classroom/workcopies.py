@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lessonlib.classroom.cells import exercise_cell_id
-from lessonlib.exercises.files import REPOSITORY, replace_file
-from lessonlib.exercises.registry import UnknownExercise, lesson_of
+from lessonlib.exercises.files import replace_file
+from lessonlib.exercises.registry import UnknownExercise, lesson_of, normalise
+from lessonlib.folders import ROOT
 
 SHIPPED = ".shipped.json"
 _RESTORED = ("answer", "check")
@@ -22,12 +23,18 @@ class Refused(Exception):
     """A reset that cannot be done safely; the message says why, and nothing was changed."""
 
 
-def prepare(root: Path = REPOSITORY) -> Path:
+def prepare(root: Path = ROOT) -> Path:
     """Copy the notebooks that work/ lacks and return work/.
 
     A file that is there stays as it is; where the course ships a newer version, one line says so.
+    Raises `Refused` when work/ cannot be a folder.
     """
     work = root / "work"
+    if work.exists() and not work.is_dir():
+        raise Refused(
+            "work is a file, and the course keeps your notebooks in a folder of that name; "
+            "rename the file, then run the same command again"
+        )
     work.mkdir(parents=True, exist_ok=True)
     shipped = _read_shipped(work)
     for source in sorted((root / "notebooks").glob("*.ipynb")):
@@ -74,6 +81,7 @@ def reset_lesson(root: Path, number: str) -> str:
 
 def reset_exercise(root: Path, exercise_id: str) -> str:
     """Restore the answer and check cell of one exercise; return what to say."""
+    exercise_id = normalise(exercise_id)
     source = _find_notebook(root, lesson_of(exercise_id))
     pristine = json.loads(source.read_text(encoding="utf-8"))["cells"]
     wanted = [exercise_cell_id(exercise_id, role) for role in _RESTORED]
@@ -118,10 +126,10 @@ def _read_notebook(copy: Path) -> dict[str, Any]:
 def _restore_cell(
     notebook: dict[str, Any], pristine: list[dict[str, Any]], cell_id: str, name: str
 ) -> None:
-    """Replace the one cell that is `cell_id`, or put it back after its pristine neighbour."""
+    """Replace the one cell that is `cell_id`, or put it back where it was."""
     fresh = next(cell for cell in pristine if cell["id"] == cell_id)
     cells = notebook["cells"]
-    places = [i for i, cell in enumerate(cells) if _is_same(cell, fresh)]
+    places = _find_places(cells, fresh)
     if len(places) > 1:
         raise Refused(f"work/{name} holds {len(places)} cells {cell_id}; delete all but one")
     if "id" not in (cells[0] if cells else fresh):  # before nbformat 4.5 cells have no id
@@ -131,18 +139,23 @@ def _restore_cell(
     if places:
         cells[places[0]] = new
         return
-    before = reversed(pristine[: pristine.index(fresh)])
-    anchors = (i for old in before for i, cell in enumerate(cells) if _is_same(cell, old))
-    cells.insert(next(anchors, -1) + 1, new)
+    # Before the cell that follows: an answer that lost its marks then stands above the stub.
+    behind = pristine[pristine.index(fresh) + 1 :]
+    followers = (place for later in behind for place in _find_places(cells, later))
+    cells.insert(next(followers, len(cells)), new)
 
 
-def _is_same(cell: dict[str, Any], fresh: dict[str, Any]) -> bool:
-    """Match by id; a file of an older format has none, so there by exercise and role."""
-    if "id" in cell:
-        return cell["id"] == fresh["id"]
-    mine, theirs = cell.get("metadata", {}), fresh["metadata"]
-    names = ("exercise", "role")
-    return "role" in theirs and all(mine.get(key) == theirs.get(key) for key in names)
+def _find_places(cells: list[dict[str, Any]], fresh: dict[str, Any]) -> list[int]:
+    """Return where a cell stands: by its id, else by exercise and role.
+
+    Copying or splitting a cell gives it a new id, and files of an older format have none.
+    """
+    by_id = [i for i, cell in enumerate(cells) if cell.get("id") == fresh["id"]]
+    wanted = [fresh["metadata"].get(key) for key in ("exercise", "role")]
+    if by_id or None in wanted:
+        return by_id
+    own = [cell.get("metadata", {}) for cell in cells]
+    return [i for i, m in enumerate(own) if [m.get("exercise"), m.get("role")] == wanted]
 
 
 def _back_up(copy: Path) -> Path:
@@ -156,7 +169,7 @@ def _back_up(copy: Path) -> Path:
     return backup
 
 
-def main_reset(argv: list[str] | None = None, root: Path = REPOSITORY) -> int:
+def main_reset(argv: list[str] | None = None, root: Path = ROOT) -> int:
     """`reset 2.3` restores one exercise, `reset 02` a whole lesson; returns the exit status."""
     parser = argparse.ArgumentParser(prog="course.py reset", description=main_reset.__doc__)
     parser.add_argument("what", help="an exercise such as 2.3, or a lesson such as 02")

@@ -19,10 +19,10 @@ from lessonlib.decoding.gpt2 import GPT2
 
 
 def keep_layers(target: GPT2, layers: int) -> GPT2:
-    """The draft before any training: the target's embeddings, first ``layers`` blocks and head.
+    """A shallow copy of ``target``: its embeddings, first ``layers`` blocks and head.
 
-    It shares the target's weights, so it costs no memory. Raises ValueError unless
-    ``layers`` is from 1 to the target's number.
+    It is a draft before any training, and shares the weights, so it costs no memory. Raises
+    ValueError unless ``layers`` is from 1 to the target's number.
     """
     if not 1 <= layers <= target.shape.layers:
         raise ValueError(f"layers is {layers}: the target has 1 to {target.shape.layers} to keep")

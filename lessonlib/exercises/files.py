@@ -1,11 +1,9 @@
-"""Where the course lives, and writing a file so that a crash leaves the old or the new one."""
+"""Writing a file so that a crash leaves the old or the new one."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def replace_file(file: Path, text: str) -> None:

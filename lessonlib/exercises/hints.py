@@ -6,12 +6,13 @@ import html
 import re
 import sys
 
-from lessonlib.exercises.files import REPOSITORY
 from lessonlib.exercises.outcomes import Error, Wrong
 from lessonlib.exercises.progress import get_record, record_hint
 from lessonlib.exercises.registry import Exercise, UnknownExercise, find_exercise
+from lessonlib.folders import ROOT
 
-MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"  # around a solution, in a lesson's source
+ALIKE = 0.6  # the share of a symptom's words that an outcome must hold to be told apart by it
 
 
 def hint(exercise_id: str) -> None:
@@ -44,12 +45,12 @@ def solution(exercise_id: str) -> None:
 
 def read_solution(exercise: Exercise) -> str | None:
     """Return the answer cell of the solved lesson without its markers, None if it is absent."""
-    for file in sorted((REPOSITORY / "solutions").glob(f"{exercise.lesson}_*.py")):
+    for file in sorted((ROOT / "solutions").glob(f"{exercise.lesson}_*.py")):
         for cell in re.split(r"^(?=# %%)", file.read_text(encoding="utf-8"), flags=re.MULTILINE):
             head, _, body = cell.partition("\n")
             if f'exercise="{exercise.id}"' in head and 'role="answer"' in head:
                 lines = body.strip().splitlines()
-                return "\n".join(x for x in lines if x.strip() not in MARKERS) + "\n"
+                return "\n".join(x for x in lines if x.strip() not in (BEGIN, END)) + "\n"
     return None
 
 
@@ -60,21 +61,46 @@ def show_help(exercise: Exercise, outcome: Wrong | Error) -> None:
         return
     from IPython.display import display
 
-    plain = [f"If you see: {symptom}\n  then: {advice}" for symptom, advice in exercise.help]
+    row = find_symptom(exercise.help, outcome.sentence)
+    plain = [f"Try this: {row[1]}"] if row else []
     plain.append(f"Hints are folded below the check cell of exercise {exercise.id}.")
     page = {"text/html": render_help(exercise, outcome), "text/plain": "\n".join(plain)}
     display(page, raw=True)
 
 
+def find_symptom(help: tuple[tuple[str, str], ...], sentence: str) -> tuple[str, str] | None:
+    """Return the row whose symptom a sentence tells of: most of its words stand there.
+
+    >>> find_symptom((("rows sum to 0", "divide"), ("it is transposed", "swap")),
+    ...              "your mask is right but it is transposed")
+    ('it is transposed', 'swap')
+    >>> find_symptom((("rows sum to 0", "divide"),), "your code raised NameError") is None
+    True
+    """
+    told = _words(sentence)
+    shares = [(len(_words(row[0]) & told) / len(_words(row[0])), row) for row in help]
+    share, row = max(shares, key=lambda pair: pair[0], default=(0, None))
+    return row if share >= ALIKE else None
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower())) or {text}
+
+
 def render_help(exercise: Exercise, outcome: Wrong | Error) -> str:
     """Return the rich view of a wrong answer or an error as HTML."""
     parts = [f"<p><b>Exercise {exercise.id}</b>: {html.escape(outcome.sentence)}</p>"]
-    if exercise.help:
+    row = find_symptom(exercise.help, outcome.sentence)
+    if row:
+        parts.append(f"<p><b>Try this:</b> {html.escape(row[1])}</p>")
+    others = [pair for pair in exercise.help if pair != row]
+    if others:
         rows = "".join(
             f"<tr><td>{html.escape(symptom)}</td><td>{html.escape(advice)}</td></tr>"
-            for symptom, advice in exercise.help
+            for symptom, advice in others
         )
-        parts.append(f"<table><tr><th>If you see</th><th>then</th></tr>{rows}</table>")
+        table = f"<table><tr><th>If you see</th><th>then</th></tr>{rows}</table>"
+        parts.append(f"<details><summary>Something else looks wrong?</summary>{table}</details>")
     if outcome.printed:
         parts.append(f"<p>Your code printed:</p><pre>{html.escape(outcome.printed)}</pre>")
     ask = f'from lessonlib.exercises import hint; hint("{exercise.id}")'

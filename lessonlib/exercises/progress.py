@@ -7,15 +7,21 @@ the memory of this session.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lessonlib.exercises.files import REPOSITORY, replace_file
-from lessonlib.exercises.registry import list_lessons, load_lesson
+from lessonlib.exercises.files import replace_file
+from lessonlib.exercises.outcomes import to_plain_line
+from lessonlib.exercises.registry import Exercise, list_lessons, load_lesson
+from lessonlib.folders import ROOT
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 IN_MEMORY = ":memory:"
 _NEW = {"status": "not attempted", "attempts": 0, "hints": 0, "solved": False}
@@ -25,7 +31,7 @@ _unwritable: set[Path] = set()
 
 def find_progress_file() -> Path | None:
     """Return where progress is kept, None for this process's memory."""
-    place = os.environ.get("COURSE_PROGRESS") or str(REPOSITORY / "work" / "progress.json")
+    place = os.environ.get("COURSE_PROGRESS") or str(ROOT / "work" / "progress.json")
     return None if place == IN_MEMORY or Path(place) in _unwritable else Path(place)
 
 
@@ -113,24 +119,34 @@ def record_hint(exercise_id: str, available: int) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print one table per lesson: `python course.py progress`."""
+    """Show which exercises you have solved, with points, attempts and hints."""
     from rich.console import Console
+
+    parser = argparse.ArgumentParser(prog="course.py progress", description=main.__doc__)
+    parser.parse_args(argv)
+    console, records = Console(markup=False, highlight=False), read_progress()
+    for lesson in list_lessons():
+        console.print(make_table(lesson, load_lesson(lesson), records))
+    return 0
+
+
+def make_table(
+    lesson: str, exercises: tuple[Exercise, ...], records: dict[str, dict[str, Any]]
+) -> Table:
+    """Return one lesson's table; a narrow window folds a name, and never cuts it."""
+    from rich import box
     from rich.table import Table
 
-    if argv:
-        print("progress takes no arguments")
-        return 2
-    console, records = Console(), read_progress()
-    for lesson in list_lessons():
-        exercises = load_lesson(lesson)
-        solved = sum(records.get(e.id, _NEW)["solved"] for e in exercises)
-        table = Table(title=f"Lesson {lesson}: {solved} of {len(exercises)} solved")
-        for column in ("exercise", "name", "status", "attempts", "hints used", "minutes"):
-            table.add_column(column)
-        for e in exercises:
-            record = records.get(e.id, _NEW)
-            status = "ok" if record["solved"] else record["status"]
-            counts = (record["attempts"], f"{record['hints']} of {len(e.hints)}", e.minutes)
-            table.add_row(e.id, e.name, status, *map(str, counts))
-        console.print(table)
-    return 0
+    solved = [e for e in exercises if records.get(e.id, _NEW)["solved"]]
+    points = f"{sum(e.points for e in solved)} of {sum(e.points for e in exercises)} points"
+    title = f"Lesson {lesson}: {len(solved)} of {len(exercises)} solved, {points}"
+    table = Table(title=title, box=box.SIMPLE, show_edge=False)
+    for column in ("ex", "name", "status", "points", "attempts", "hints"):
+        table.add_column(column, overflow="fold")
+    for e in exercises:
+        record = records.get(e.id, _NEW)
+        status = "ok" if record["solved"] else to_plain_line(record["status"])
+        gained = f"{e.points if record['solved'] else 0} of {e.points}"
+        hints = f"{record['hints']} of {len(e.hints)}"
+        table.add_row(e.id, e.name, status, gained, str(record["attempts"]), hints)
+    return table

@@ -55,7 +55,7 @@ class Exercise:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "help", tuple(dict(self.help).items()))
-        if not _ID.fullmatch(self.id):
+        if not _ID.fullmatch(self.id) or self.id != normalise(self.id):
             raise ValueError(f'exercise id {self.id!r}: write lesson.number, such as "1.2"')
         if not self.name.isidentifier():
             raise ValueError(f"exercise {self.id}: name {self.name!r} must be what learners define")
@@ -76,18 +76,27 @@ class Exercise:
         return lesson_of(self.id)
 
 
-def lesson_of(exercise_id: str) -> str:
-    """Return the lesson of an exercise id.
+def normalise(exercise_id: str) -> str:
+    """Return an exercise id as the course writes it.
 
-    >>> lesson_of("1.2")
-    '01'
+    >>> normalise("01.02")
+    '1.2'
     """
     match = _ID.fullmatch(exercise_id) if isinstance(exercise_id, str) else None
     if match is None:
         raise UnknownExercise(
             f'{exercise_id!r} is not an exercise id; write lesson.number, such as "1.2"'
         )
-    return f"{int(match[1]):02d}"
+    return f"{int(match[1])}.{int(match[2])}"
+
+
+def lesson_of(exercise_id: str) -> str:
+    """Return the lesson of an exercise id.
+
+    >>> lesson_of("1.2")
+    '01'
+    """
+    return normalise(exercise_id).partition(".")[0].zfill(2)
 
 
 def register(*exercises: Exercise) -> None:
@@ -122,6 +131,7 @@ def find_exercise(exercise_id: str) -> Exercise:
 
     Raises `UnknownExercise`, with the lesson's ids in its message, when there is none.
     """
+    exercise_id = normalise(exercise_id)
     lesson = lesson_of(exercise_id)
     exercises = load_lesson(lesson)
     for exercise in exercises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 
@@ -22,9 +23,25 @@ MARKS = {
 
 
 def mark(piece: str, kind: str, styled: bool) -> Text:
-    """One piece of text, marked by where it came from."""
+    """One piece of text, marked by where it came from; a marked line break can be seen.
+
+    >>> mark("]\\n    ", "bonus", styled=False).plain
+    '⟦]⏎⟧\\n    '
+    """
     before, after, style = MARKS[kind]
-    return Text(piece, style=style) if styled else Text(f"{before}{piece}{after}")
+    shown, rest = (piece, "") if kind == "drafted" else show_line_breaks(piece)
+    text = Text(shown, style=style) if styled else Text(f"{before}{shown}{after}")
+    return text.append(rest)
+
+
+def show_line_breaks(piece: str) -> tuple[str, str]:
+    """Split off the line breaks and indent at the end; what is left shows ⏎ for each break.
+
+    >>> show_line_breaks("):\\n    ")
+    ('):⏎', '\\n    ')
+    """
+    head, rest = re.fullmatch(r"(.*?)((?:\n+[^\S\n]*)?)", piece, re.DOTALL).groups()
+    return (head + "\n" * rest.count("\n")).replace("\n", "⏎"), rest
 
 
 def show_text(trace: Trace, decode: Callable[[list[int]], str], styled: bool) -> Text:
@@ -36,14 +53,16 @@ def show_text(trace: Trace, decode: Callable[[list[int]], str], styled: bool) ->
     return text
 
 
-def explain_speed(trace: Trace, speedup: float, K: int, c: float, v: float) -> str:
+def explain_speed(trace: Trace, speedup: float, c: float, v: float) -> str:
     """One sentence: faster or slower, and the arithmetic behind it."""
-    cost = c * K + v
+    drafted = trace.drafted / len(trace.rounds)  # at the end of a text fewer than K are
+    cost = c * drafted + v
     verdict = "faster" if speedup > 1 else "slower"
     return (
-        f"{speedup:.2f}x the speed of plain decoding ({verdict}): at alpha {show(trace.alpha, 2)} "
-        f"each round emitted {trace.tau:.2f} tokens and cost about {cost:.2f} target forwards "
-        f"(c K + v = {c:.2f} x {K} + {v:.2f}), which predicts {trace.tau / cost:.2f}x"
+        f"{speedup:.2f}x the speed of plain decoding ({verdict}): each round drafted "
+        f"{drafted:.2f} tokens, emitted {trace.tau:.2f} and cost about {cost:.2f} target forwards "
+        f"(c x {drafted:.2f} + v = {c:.2f} x {drafted:.2f} + {v:.2f}), "
+        f"which predicts {trace.tau / cost:.2f}x"
     )
 
 
@@ -101,7 +120,7 @@ def play(options: argparse.Namespace) -> None:
     print_run(trace, pair.decode, Console(highlight=False))
     plain, speculative = time_per_token(decode)
     print(f"plain {plain * 1e3:.2f} ms/token  speculative {speculative * 1e3:.2f} ms/token")
-    print(explain_speed(trace, plain / speculative, options.K, c, v))
+    print(explain_speed(trace, plain / speculative, c, v))
 
 
 def print_run(trace: Trace, decode: Callable[[list[int]], str], console: Console) -> None:
@@ -111,8 +130,8 @@ def print_run(trace: Trace, decode: Callable[[list[int]], str], console: Console
     console.print(show_text(trace, decode, styled), soft_wrap=True)
     console.print(Text("\n") + Text("  ").join(mark(kind, kind, styled) for kind in MARKS))
     print(
-        f"alpha {show(trace.alpha, 3)}  tau {show(trace.tau, 2)}  rounds {len(trace.rounds)}  "
-        f"drafted {trace.drafted}  accepted {trace.accepted}  "
+        f"alpha {show(trace.alpha, 3)} (of tested tokens)  tau {show(trace.tau, 2)}  "
+        f"rounds {len(trace.rounds)}  drafted {trace.drafted}  accepted {trace.accepted}  "
         f"emitted {len(trace.new_tokens)}  stopped by {trace.stopped}"
     )
 

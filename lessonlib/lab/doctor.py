@@ -6,6 +6,7 @@ In a notebook `show()` prints the same lines and `report()` returns them.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tomllib
@@ -14,10 +15,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from lessonlib.folders import ROOT, shorten
 from lessonlib.lab import device, kernelcheck
 
 COURSE = "speculative-decoding-course"
-ROOT = Path(__file__).resolve().parents[2]
 LEAST_MEMORY = 1.0  # GB: the bundled pair, JupyterLab and a browser tab
 LEAST_DISK = 0.5  # GB: work copies, training runs
 
@@ -78,19 +79,13 @@ def print_findings(findings: list[Finding]) -> None:
 
 def check_course() -> Iterator[Finding]:
     """The course itself; uninstalled, it is found through PYTHONPATH, as course.py sets it."""
-    yield Finding(COURSE, f"{read_project()['version']} in {hide_home(ROOT)}")
+    yield Finding(COURSE, f"{read_project()['version']} in {shorten(ROOT)}")
 
 
 def read_project() -> dict:
     """What pyproject.toml says of the course: its version, its Python, its packages."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         return tomllib.load(file)["project"]
-
-
-def hide_home(path: Path) -> str:
-    """A path as a reader would write it: the home folder is ~, so notebooks name no user."""
-    home = Path.home()
-    return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
 
 def check_python() -> Iterator[Finding]:
@@ -126,12 +121,29 @@ def check_device() -> Iterator[Finding]:
     """Device, threads and dtype as chosen; a bad COURSE_* value is the finding."""
     try:
         chosen = device.choose_device()
+        small = device.choose_device(parameters=0)
     except ValueError as error:
         yield Finding("device", "cannot be chosen", str(error))
         return
     yield Finding("device", chosen.device)
-    yield Finding("threads", str(chosen.threads))
+    yield Finding("threads", explain_threads(small.threads, chosen.threads))
     yield Finding("dtype", chosen.dtype)
+
+
+def explain_threads(small: int, large: int) -> str:
+    """The thread count and why.
+
+    >>> explain_threads(1, 4)
+    '1 for models under 20 million parameters (more would wait for each other), 4 for larger ones'
+    """
+    if os.environ.get("COURSE_THREADS"):
+        return f"{large} (COURSE_THREADS says so)"
+    if small == large:
+        return str(large)
+    return (
+        f"{small} for models under {device.SMALL_MODEL // 1_000_000} million parameters "
+        f"(more would wait for each other), {large} for larger ones"
+    )
 
 
 def check_room() -> Iterator[Finding]:
@@ -157,7 +169,7 @@ def check_bundled_models() -> Iterator[Finding]:
         yield Finding("bundled models", f"no weights in {folder}", fix)
         return
     size = sum(file.stat().st_size for file in weights) / 1e6
-    yield Finding("bundled models", f"{len(weights)} models, {size:.0f} MB, in {hide_home(folder)}")
+    yield Finding("bundled models", f"{len(weights)} models, {size:.0f} MB, in {shorten(folder)}")
 
 
 def check_hub_cache() -> Iterator[Finding]:
@@ -168,7 +180,7 @@ def check_hub_cache() -> Iterator[Finding]:
     names = ("models--gpt2", "models--openai-community--gpt2")
     held = any(any(cache.glob(f"{name}/snapshots/*/*.safetensors")) for name in names)
     note = "gpt2 is in it" if held else "gpt2 is not in it, the lessons run on the bundled pair"
-    yield Finding("hugging face cache", f"{hide_home(cache)} ({note})")
+    yield Finding("hugging face cache", f"{shorten(cache)} ({note})")
 
 
 def check_kernel() -> Iterator[Finding]:

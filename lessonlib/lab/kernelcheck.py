@@ -11,6 +11,8 @@ import shutil
 import sys
 from pathlib import Path, PurePath
 
+from lessonlib.folders import shorten
+
 KERNEL = "python3"
 FIX = "start the lessons with 'python course.py lab' from a terminal"
 
@@ -31,10 +33,11 @@ def compare_environments() -> tuple[str, str]:
 def judge(role: str, python: str | None, here: Path) -> tuple[str, str]:
     """Compare the other side's Python with the environment ``here``."""
     if python is None:
-        return f"both in {here}, as far as can be seen (the {role}'s Python is hidden)", ""
+        seen = f"both in {shorten(here)}, as far as can be seen (the {role}'s Python is hidden)"
+        return seen, ""
     there = find_environment(python)
     if there == here:
-        return f"share {here}", ""
+        return f"share {shorten(here)}", ""
     return f"differ: the {role} is in {there}, this Python in {here}", FIX
 
 

@@ -16,6 +16,8 @@ class Question(ipw.VBox):
     def __init__(self, question: str, options: Sequence[str], right: int, why: str) -> None:
         if not 0 <= right < len(options):
             raise ValueError(f"right is {right}, but there are {len(options)} options")
+        if len(set(options)) < len(options):  # the choice comes back as its words
+            raise ValueError(f"two options are equal in {list(options)}: make each its own")
         self.question, self._right, self._why = question, options[right], why
         self.choices = ipw.RadioButtons(
             options=list(options),

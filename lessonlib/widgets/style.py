@@ -44,7 +44,6 @@ INKS = {
     "muted": ("fill", "#57606A", "#B4BAC2"),
     "edge": ("stroke", "#57606A", "#B4BAC2"),
     "grid": ("stroke", "#E3E6EA", "#373B42"),
-    "halo": ("stroke", "#FFFFFF", "#1B1D21"),
     "box": ("fill", "#F3F5F7", "#2A2E35"),
 }
 _DARK_PAGES = ('[data-jp-theme-light="false"]', 'body[data-vscode-theme-kind="vscode-dark"]')

@@ -15,6 +15,19 @@ from html import escape
 from lessonlib.widgets.style import MONO, ROLES, SANS, ink
 
 SYMBOLS = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"})
+# What no XML may hold: control characters get their pictures (␛), halves of a character a box.
+_CONTROLS = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10, 13)}
+_HALVES = dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")
+_UNSHOWN = {**_CONTROLS, **_HALVES, 0x7F: "␡"}
+
+
+def plain(words: str) -> str:
+    """Words as SVG and HTML can hold them, whatever characters a model wrote.
+
+    >>> plain("a < b\\x1b\\ud800")
+    'a &lt; b␛\ufffd'
+    """
+    return escape(words.translate(_UNSHOWN))
 
 
 def show_token(token: str) -> str:
@@ -23,7 +36,7 @@ def show_token(token: str) -> str:
     >>> show_token(" def"), show_token("\\n        return")
     ('␣def', '⏎␣×8return')
     """
-    seen = token.translate(SYMBOLS) or "∅"
+    seen = token.translate(SYMBOLS).translate(_UNSHOWN) or "∅"
     return re.sub("␣{5,}", lambda run: f"␣×{len(run[0])}", seen)
 
 
@@ -54,7 +67,7 @@ def text(
     style += f' font-family="{MONO}"' if mono else ""
     style += f" {extra}" if extra else ""
     place = f'x="{num(x)}" y="{num(y)}" font-size="{size}"'
-    return f"<text {place}{style} {ink(name)}>{escape(words)}</text>"
+    return f"<text {place}{style} {ink(name)}>{plain(words)}</text>"
 
 
 def segment(x1: float, y1: float, x2: float, y2: float, attributes: str) -> str:
@@ -130,6 +143,6 @@ def picture(width: float, height: float, body: str, says: str, interactive: bool
     size = f'width="{num(width)}" height="{num(height)}" viewBox="0 0 {num(width)} {num(height)}"'
     paper = rectangle(0, 0, width, height, ink("paper"))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="{role}" aria-label="{escape(says)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="{role}" aria-label="{plain(says)}" '
         f'font-family="{SANS}">{paper}{body}</svg>'
     )

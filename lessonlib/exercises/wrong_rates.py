@@ -1,0 +1,160 @@
+"""Plausible wrong answers of lesson 07's formulas, and what to tell whoever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lessonlib.exercises import Wrong
+from lessonlib.theory.crossings import break_even_temperature
+from lessonlib.theory.temperature import chosen_rate, match_rate, shared_rate, soften
+
+# For each of the four rates: (sentence, wrong formula of p_logits, q_logits, T).
+WRONG_RATES: dict[str, tuple[tuple[str, Callable], ...]] = {
+    "shared T": (
+        (
+            "your draft is still at T = 1: shared T means both",
+            lambda p, q, T: _overlap(soften(p, T), soften(q, 1)),
+        ),
+        (
+            "your target is still at T = 1: shared T means both",
+            lambda p, q, T: _overlap(soften(p, 1), soften(q, T)),
+        ),
+        ("T is not used: divide the logits by it", lambda p, q, T: shared_rate(p, q, 1)),
+        (
+            "you multiply the logits by T: divide them",
+            lambda p, q, T: _overlap(soften(p, 1 / T), soften(q, 1 / T)),
+        ),
+        (
+            "that is TV(p, q), what is rejected: alpha is 1 - TV",
+            lambda p, q, T: 1 - _share(p, q, T),
+        ),
+        (
+            "TV is half of the sum of |p - q|: a factor 1/2 is missing",
+            lambda p, q, T: 2 * _share(p, q, T) - 1,
+        ),
+        ("that sums max(p, q): the overlap is min", lambda p, q, T: 2 - _share(p, q, T)),
+        ("that is the rate of exact match, the sum of p q", match_rate),
+    ),
+    "greedy draft": (
+        (
+            "that is q(argmax q): the target decides, so read p there",
+            lambda p, q, T: soften(q, T)[np.argmax(q)],
+        ),
+        ("that is max p: read p at the draft's favourite", lambda p, q, T: soften(p, T).max()),
+        (
+            "p is not softened by T there",
+            lambda p, q, T: soften(p, 1)[np.argmax(q)],
+        ),
+        (
+            "a token that was not drawn has no q to divide by: keep it with p(x)",
+            lambda p, q, T: min(1, soften(p, T)[np.argmax(q)] / soften(q, T)[np.argmax(q)]),
+        ),
+        (
+            "that asks whether both favourites agree, which is T = 0 only",
+            lambda p, q, T: float(np.argmax(p) == np.argmax(q)),
+        ),
+    ),
+    "exact match": (
+        ("min(p, q) is the rejection rule; two draws agree with chance p q", shared_rate),
+        (
+            "that is the sum of p p: one of the two draws is from q",
+            lambda p, q, T: match_rate(p, p, T),
+        ),
+        (
+            "that is the sum of q q: one of the two draws is from p",
+            lambda p, q, T: match_rate(q, q, T),
+        ),
+        ("T is not used: both sides draw at T", lambda p, q, T: match_rate(p, q, 1)),
+        (
+            "the product is averaged, not summed, over the tokens",
+            lambda p, q, T: match_rate(p, q, T) / len(p),
+        ),
+    ),
+    "draft left at T = 1": (
+        (
+            "it is the draft that stays at T = 1, and the target that softens",
+            lambda p, q, T: _overlap(soften(p, 1), soften(q, T)),
+        ),
+        ("your draft softens too: here it stays at T = 1", shared_rate),
+        (
+            "both of yours stay at T = 1: the target is softened",
+            lambda p, q, T: shared_rate(p, q, 1),
+        ),
+        (
+            "that is the chance of a match: the rule is still min(p, q)",
+            lambda p, q, T: float((soften(p, T) * soften(q, 1)).sum()),
+        ),
+    ),
+}
+
+# (sentence, wrong temperature from p_logits, q_logits, K, c, v)
+WRONG_TEMPERATURES: tuple[tuple[str, Callable], ...] = (
+    (
+        "v is not used: the round costs c K + v",
+        lambda p, q, K, c, v: break_even_temperature(p, q, K, c, 1),
+    ),
+    (
+        "drafting is free in it: the round costs c K + v",
+        lambda p, q, K, c, v: break_even_temperature(p, q, K, 0, v),
+    ),
+    (
+        "K is not used: a longer draft asks for a higher alpha",
+        lambda p, q, K, c, v: break_even_temperature(p, q, 1, c, v),
+    ),
+    (
+        "that is where max p breaks even: the draft's favourite may be another token",
+        lambda p, q, K, c, v: break_even_temperature(p, p, K, c, v),
+    ),
+    (
+        "that is where q(argmax q) breaks even: read p there",
+        lambda p, q, K, c, v: break_even_temperature(q, q, K, c, v),
+    ),
+    (
+        "only the first row is used: alpha is the mean over all rows",
+        lambda p, q, K, c, v: break_even_temperature(p[:1], q[:1], K, c, v),
+    ),
+    (
+        "average the rates over the rows, not the logits",
+        lambda p, q, K, c, v: break_even_temperature(p.mean(0)[None], q.mean(0)[None], K, c, v),
+    ),
+)
+
+
+def _share(p, q, T) -> float:
+    return float(shared_rate(p, q, T))
+
+
+def _overlap(p, q) -> float:
+    return float(np.minimum(p, q).sum())
+
+
+def name_wrong_rate(name: str, yours: Sequence[float], points: Sequence[tuple]) -> None:
+    """Raise Wrong if ``yours`` are what a wrong formula for this rate gives at all points."""
+    for sentence, formula in WRONG_RATES[name]:
+        if _agree(yours, [formula(*point) for point in points]):
+            raise Wrong(f"{name}: {sentence}")
+
+
+def name_wrong_temperature(yours: Sequence[float | None], points: Sequence[tuple]) -> None:
+    """Raise Wrong if ``yours`` are the temperatures of a wrong formula at all points."""
+    for sentence, formula in WRONG_TEMPERATURES:
+        theirs = [formula(*point) for point in points]
+        if set(theirs) != {None} and same_temperatures(yours, theirs):
+            raise Wrong(sentence)
+
+
+def same_temperatures(yours: Sequence[float | None], theirs: Sequence[float | None]) -> bool:
+    """Whether two lists agree, to within the tolerance that the exercise grants; None is None."""
+    numbers = [[-1 if T is None else T for T in row] for row in (yours, theirs)]
+    return bool(np.allclose(*numbers, rtol=0, atol=2e-3))
+
+
+def _agree(yours: Sequence[float], theirs: Sequence[float]) -> bool:
+    return bool(np.allclose(np.asarray(yours, float), np.asarray(theirs, float), rtol=0, atol=1e-9))
+
+
+def greedy_mean(p: np.ndarray, q: np.ndarray, T: float) -> float:
+    """Mean α of the greedy draft over rows."""
+    return float(np.mean(chosen_rate(p, q, T)))

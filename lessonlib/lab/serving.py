@@ -1,0 +1,74 @@
+"""One text written in requests of different temperatures, under one gate that lives on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lessonlib.decoding.loop import decode
+from lessonlib.decoding.sampling import Sampling
+from lessonlib.drafting.gated import GatedDrafter
+from lessonlib.lab.contest import Maker
+from lessonlib.lab.race import Clock, Spent, run_timed
+from lessonlib.theory.controller import PLAIN, Gate, Played, Settings
+
+
+@dataclass
+class Served:
+    """What a server did: its rounds, where each request began, and the seconds of each."""
+
+    rounds: list[Played] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    spent: list[Spent] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """All requests together, without their prefills."""
+        return sum(spent.total for spent in self.spent)
+
+
+def serve(
+    pair,
+    make: Maker | None,
+    temperatures: Sequence[float],
+    settings: Settings,
+    *,
+    prompt: Sequence[int],
+    tokens: int,
+    K: int,
+    cost: float = 1.0,
+    seed: int = 0,
+    clock: Clock = time.perf_counter,
+) -> Served:
+    """Write ``tokens`` tokens at each temperature, every request going on from the last text.
+
+    ``make`` builds the drafter of each request, None decodes plainly. A threshold of 0 in
+    ``settings`` drafts always. ``cost`` is what a drafted round is booked at in the timeline,
+    in target forwards; the seconds are measured.
+    """
+    served, text, gate = Served(), list(prompt), Gate()
+    for request, temperature in enumerate(temperatures):
+        sampling = Sampling(temperature)
+        drafter = GatedDrafter(make(sampling, K), settings, gate) if make else None
+        coins = iter(np.random.default_rng([seed, request]).random, None)
+        run = decode(
+            pair.target, drafter, text, max_new_tokens=tokens, K=K, sampling=sampling, coins=coins
+        )
+        trace, spent = run_timed(run, pair.target, clock)
+        served.starts.append(len(text) - len(prompt))
+        served.spent.append(spent)
+        _note_rounds(served, trace, drafter.modes if drafter else [], len(prompt), cost)
+        text += trace.new_tokens
+        gate = drafter.gate if drafter else gate
+    return served
+
+
+def _note_rounds(served: Served, trace, modes: Sequence[str], prompt: int, cost: float) -> None:
+    for i, round in enumerate(trace.rounds):
+        # A round without room to draft asks nobody, and a mode is noted only when asked.
+        mode = modes[i] if round.drafted and i < len(modes) else PLAIN
+        price = cost if round.drafted else 1.0
+        served.rounds.append(Played(round.start - prompt, mode, len(round.emitted), price))

@@ -1,0 +1,784 @@
+# %% [markdown]
+# # 07 The failure mode at temperature 1.5
+#
+# *Find out what really fails, and when a draft should keep silent.*
+#
+# There is a rumour: at temperature 1.5 speculative decoding breaks down, because the acceptance
+# rate falls to one over the vocabulary. It is half true, which is the worst kind. Some ways to
+# accept collapse, another one gets *better* with every degree, and production systems use both.
+#
+# In about an hour you will prove which is which, do the classic exercise to the letter (a
+# technical code prompt at T = 1.5, measured against plain decoding), and build the gate that
+# turns drafting off where it loses and on again where it pays.
+#
+# | symbol | meaning |
+# |---|---|
+# | T | temperature: the logits are divided by it, so a high T flattens |
+# | p_T, q_T | target and draft at that temperature |
+# | V | how many tokens the vocabulary has |
+# | α | the chance that a drafted token passes; each rule below has its own |
+# | c, v, K | as in lesson 02: a round costs c K + v target forwards |
+# | break-even α | what α must reach for a round to pay its cost |
+#
+# The four rules, and one name for each:
+#
+# | rule | the drafted token | passes with |
+# |---|---|---|
+# | shared T | is drawn from q_T | min(1, p_T(x) / q_T(x)) |
+# | greedy draft | is the draft's favourite | p_T(x): nothing was drawn, so q is one-hot |
+# | exact match | is drawn from q_T, but its row is not handed over | p_T(x) |
+# | draft left at T = 1 | is drawn from q, whatever T is | min(1, p_T(x) / q(x)) |
+
+# %% id="setup"
+import math
+from functools import partial
+
+import numpy as np
+
+from lessonlib.lab.recordings import load_contexts
+from lessonlib.theory.controller import Gate, Settings, measure_gain, simulate_gate
+from lessonlib.theory.crossings import find_crossings
+from lessonlib.theory.exactlaw import law_of, total_variation
+from lessonlib.theory.rejection import draw
+from lessonlib.theory.roofline import PRESETS, verify_cost
+from lessonlib.theory.speedup import break_even_alpha, speedup
+from lessonlib.theory.temperature import (
+    RATES,
+    acceptance_rates,
+    chosen_rate,
+    shared_gap,
+    shared_rate,
+    soften,
+)
+from lessonlib.theory.trees import CHOSEN, chain
+from lessonlib.theory.verify import verify
+from lessonlib.widgets.lesson07 import (
+    map_of_K_and_temperature,
+    plot_batches,
+    plot_drift,
+    plot_rates,
+    temperature_on_both,
+)
+from lessonlib.widgets.quiz import ask
+from lessonlib.widgets.timeline import controller_timeline, plot_timeline
+
+# %% [markdown]
+# ## Predict
+#
+# Commit to an answer before anything moves.
+
+# %% id="predict-limit" tags=["hide-input"]
+ask(
+    "Target and draft both sample at temperature T, and the rejection rule of lesson 01 tests the "
+    "draft. T grows without end. Where does α go?",
+    ["to 0", "to 1 / V", "to 1"],
+    right=2,
+    why="Both distributions become flat, so they become the same one, and α is their overlap. The "
+    "rumour is about other rules.",
+)
+
+# %% id="predict-common" tags=["hide-input"]
+ask(
+    "A greedy draft, a top-k tree (EAGLE's too) and a phrase copied from the prompt have one "
+    "thing in common that hurts at T = 1.5. Which?",
+    [
+        "their models are small",
+        "their tokens are chosen, not drawn",
+        "they draft more than one token",
+    ],
+    right=1,
+    why="A chosen token passes with p(x). Flatten p, and no single token has much of it left. A "
+    "token that was drawn from an equally flat q is tested by a ratio, and ratios stay near 1.",
+)
+
+# %% id="predict-perfect" tags=["hide-input"]
+ask(
+    "A draft agrees with its target always: α = 1. It also costs as much as the target. Compared "
+    "with plain decoding, what does it bring?",
+    ["K + 1 tokens for the price of one", "nothing, it is exactly as fast", "a loss"],
+    right=2,
+    why="K draft forwards and a verification bring K + 1 tokens. Plain decoding needs K + 1 "
+    "forwards for those, and verifying several tokens costs more than running one.",
+)
+
+# %% [markdown]
+# ## Play
+#
+# **One context, all temperatures.** Slide T. The bars are p_T and q_T of the bundled pair after a
+# real piece of text, and below them stand the four rates. First find the T at which the greedy
+# draft drops under one half. Then look for a context in which shared T *falls* before it rises.
+
+# %% id="play-temperature"
+temperature_on_both()
+
+# %% [markdown]
+# **Where it was measured to win.** Speed against plain decoding for each K and T, recorded on the
+# bundled pair, one map for each proposer; the thick line is where 1× is crossed. Compare the
+# sampled draft with the greedy one: in which corner do their best cells lie?
+
+# %% id="play-map"
+map_of_K_and_temperature()
+
+# %% [markdown]
+# **A gate.** The workload is cold, then hot, then cold again; the gate is not told. It sees only
+# how many tokens its rounds emit. Make the window very short: what does it do to a healthy
+# draft? Make it long: what does the change cost? What does hysteresis buy? And who pays for
+# probes?
+
+# %% id="play-gate"
+controller_timeline()
+
+# %% [markdown]
+# ## Prove
+#
+# **Line 1: four rules, four rates.** Each rate follows from lesson 01 in one line. Draw x from q
+# and keep it with min(1, p/q): Σ min(p, q). Choose x and keep it with p(x): p(argmax q). Draw x
+# from q and keep it with p(x): Σ p q. Here each is held against the enumerated law of the real
+# round, on a toy with a vocabulary you can count.
+
+# %% id="prove-rates"
+p_toy, q_toy, T = np.array([1.2, -0.3, 0.4, 2.0]), np.array([2.1, 0.2, -1.0, 0.9]), 1.5
+p_T, q_T, q_1 = soften(p_toy, T), soften(q_toy, T), soften(q_toy, 1)
+
+
+def play_round(rule, u):
+    """One drafted token under a rule: (did it pass, which token came out)."""
+    if rule == "greedy draft":
+        token, row = int(q_1.argmax()), CHOSEN
+    elif rule == "exact match":
+        token, row = draw(q_T, u.random()), CHOSEN
+    else:
+        row = q_T if rule == "shared T" else q_1
+        token = draw(row, u.random())
+    verdict = verify(chain([token], [row]), [p_T, p_T], iter(u.random, None))
+    return bool(verdict.path), token if verdict.path else verdict.token
+
+
+print("rule                   formula   enumerated   TV of the text from p")
+for rule, rate in zip(RATES, acceptance_rates(p_toy, q_toy, T), strict=True):
+    law = law_of(lambda u, rule=rule: play_round(rule, u))
+    passed = sum(weight for (ok, _), weight in law.items() if ok)
+    text = {x: sum(w for (_, y), w in law.items() if y == x) for x in range(4)}
+    distance = total_variation(text, dict(enumerate(p_T)))
+    print(f"{rule:22} {rate:.4f}    {passed:.4f}       {abs(round(distance, 12)):.4f}")
+    assert abs(rate - passed) < 1e-12 > distance
+
+# %% [markdown]
+# Read the last column, too: **no rule is wrong about the text.** All four emit p_T exactly. What
+# the temperature breaks is the speed, never the output, so nobody notices but the clock.
+#
+# **Line 2: the limits.** As T grows, p_T and q_T both tend to the flat distribution, 1/V for every
+# token. So Σ min(p_T, q_T) tends to 1, while one token's share, and the chance that two draws
+# agree, tend to 1/V. The draft left at T = 1 keeps its peaks: the overlap of a flat
+# distribution with a peaked one stays somewhere between. Here are the recorded contexts of the
+# first widget.
+
+# %% id="prove-limits"
+contexts = load_contexts()
+p_logits, q_logits = (np.array([c[name] for c in contexts]) for name in ("p_logits", "q_logits"))
+V = p_logits.shape[-1]
+print(f"{'T':>6}  " + "  ".join(f"{rule:>19}" for rule in RATES))
+for T in (0, 1, 1.5, 10, 100, math.inf):
+    means = [rate.mean() for rate in acceptance_rates(p_logits, q_logits, T)]
+    print(f"{T:>6}  " + "  ".join(f"{mean:19.5f}" for mean in means))
+print(f"1/V = {1 / V:.5f}")
+
+# %% [markdown]
+# **Line 3: how fast it heals.** For large T the softmax is a straight line in the logits,
+# $p_T(x) \approx (1 + (z_x - \bar z)/T)/V$. Put it into TV, half the sum of |p_T − q_T|:
+#
+# $$1 - \alpha(T) \approx \frac{1}{T} \cdot \frac{1}{2} \cdot \operatorname{mean}_x |\Delta_x -
+# \bar\Delta|$$
+#
+# where Δ is the difference of the two models' logits. Doubling T halves what is rejected.
+
+# %% id="prove-gap"
+gap = shared_gap(p_logits, q_logits)
+print("    T   rejected   gap / T")
+for T in (5, 10, 20, 40, 80):
+    print(
+        f"{T:5}   {np.mean(1 - shared_rate(p_logits, q_logits, T)):.4f}     {np.mean(gap / T):.4f}"
+    )
+
+# %% [markdown]
+# **Line 4: but not every degree helps.** "Hotter is better for shared T" is a statement about the
+# limit. Two models that agree on their favourite and on nothing else lose first:
+
+# %% id="prove-dip"
+p_dip, q_dip = np.array([3.0, 0.0, -1.0]), np.array([3.0, -1.0, 0.5])
+for T in (0, 0.5, 1, 1.5, 3, 10, 100):
+    print(f"T = {T:<4} alpha = {float(shared_rate(p_dip, q_dip, T)):.3f}")
+
+# %% [markdown]
+# **Line 5: the gate needs no α.** A round of cost c K + v pays if and only if it emits more tokens
+# than that on average: each token would have cost one forward. So the threshold of the gate *is*
+# the cost. Whatever lowers the tokens, a temperature, a language, a user who pastes noise, the
+# gate sees it. What it is worth on a made-up workload, over many seeds:
+
+# %% id="prove-gate"
+settings = Settings(window=12, threshold=2.0, hysteresis=0.3, probe=40)
+
+
+def alpha_at(position):
+    return 0.15 if 400 <= position < 1200 else 0.75
+
+
+policies = {"gated": settings, "always drafting": Settings(threshold=0.0)}
+for name, policy in policies.items():
+    gains = []
+    for seed in range(20):
+        u = iter(np.random.default_rng(seed).random, None)
+        gains.append(measure_gain(simulate_gate(policy, alpha_at, 1600, 4, 2.0, u)))
+    print(f"{name:16} {np.mean(gains):.2f}x, from {min(gains):.2f}x to {max(gains):.2f}x")
+print("never drafting   1.00x")
+
+# %% [markdown]
+# ## Program
+#
+# Four exercises. Logits come as arrays; `numpy` is imported as `np`.
+
+# %% [markdown] exercise="7.1" role="intro"
+# ### Exercise 7.1: the four acceptance rates
+#
+# Return the four rates of one context, in the order of the table at the top: shared T, greedy
+# draft, exact match, draft left at T = 1. `p_logits` and `q_logits` are arrays (V,), and T > 0.
+# Logits can be large: subtract the largest one before you call `np.exp`.
+
+
+# %% exercise="7.1" role="answer" points=2
+def acceptance_rates(p_logits, q_logits, T):
+    """(shared T, greedy draft, exact match, draft left at T = 1), four numbers."""
+
+    ### BEGIN SOLUTION
+    def softmax(logits):
+        weights = np.exp(logits - logits.max())
+        return weights / weights.sum()
+
+    p, q, left = softmax(p_logits / T), softmax(q_logits / T), softmax(q_logits)
+    return np.minimum(p, q).sum(), p[q_logits.argmax()], p @ q, np.minimum(p, left).sum()
+    ### END SOLUTION
+
+
+# %% exercise="7.1" role="check"
+from lessonlib.exercises import check
+
+check("7.1", acceptance_rates)
+
+# %% [markdown] exercise="7.2" role="intro"
+# ### Exercise 7.2: where the greedy draft breaks even
+#
+# `p_logits` and `q_logits` are arrays (n, V), a row for each context. The greedy draft's α at a
+# temperature is the **mean over the rows** of p_T(argmax q). Return the T above which drafting K
+# tokens at cost `c`, with verification `v`, no longer pays, to within 0.001. In every case you
+# are given, α falls as T rises.
+#
+# * `break_even_alpha(K, c, v)` is imported above: the α that is needed, or None if none is enough.
+# * Return `None` if it does not even pay at T = 0, and `math.inf` if it still pays at T = 100.
+# * `soften(logits, T)` is imported above, too. It takes any T from 0 on.
+
+
+# %% exercise="7.2" role="answer" points=2
+def break_even_temperature(p_logits, q_logits, K, c, v):
+    """The temperature at which a greedy draft stops to pay, None if never, inf if always."""
+    ### BEGIN SOLUTION
+    needed = break_even_alpha(K, c, v)
+    favourites = np.asarray(q_logits).argmax(axis=1)
+
+    def pays(T):
+        rows = soften(p_logits, T)
+        return rows[np.arange(len(rows)), favourites].mean() >= needed
+
+    if needed is None or not pays(0):
+        return None
+    if pays(100):
+        return math.inf
+    cold, hot = 0.0, 100.0
+    for _ in range(40):
+        middle = (cold + hot) / 2
+        if pays(middle):
+            cold = middle
+        else:
+            hot = middle
+    return cold
+    ### END SOLUTION
+
+
+# %% exercise="7.2" role="check"
+from lessonlib.exercises import check
+
+check("7.2", break_even_temperature)
+
+# %% [markdown] exercise="7.3" role="intro"
+# ### Exercise 7.3: the controller
+#
+# A gate is three values, `Gate(mode, recent, waited)`. `mode` says what the next round does:
+# `"draft"`, `"plain"` or `"probe"` (a draft on trial). `recent` holds the tokens of the drafted
+# rounds in the window, the newest last; `waited` counts plain rounds. Return the gate after a
+# round that emitted `tokens`. `settings` has `window`, `threshold`, `hysteresis` and `probe`.
+#
+# * **In mode "plain"** one more round was waited. Once `probe` rounds were waited, the next mode
+#   is "probe", with an empty window and nothing waited.
+# * **In the other modes** the round enters `recent`, of which only the last `window` rounds stay,
+#   and `waited` is 0. As long as the window is not full, the mode stays.
+# * **Once it is full**, its mean decides: at `threshold` or above the next mode is "draft", and the
+#   window is kept; below it is "plain", with an empty window. A probe asks for more: `threshold`
+#   plus `hysteresis`.
+
+
+# %% exercise="7.3" role="answer" points=3
+def step_gate(gate, tokens, settings):
+    """The Gate after a round that emitted `tokens`; its mode is that of the next round."""
+    ### BEGIN SOLUTION
+    if gate.mode == "plain":
+        if gate.waited + 1 == settings.probe:
+            return Gate("probe", (), 0)
+        return Gate("plain", (), gate.waited + 1)
+    recent = (*gate.recent, tokens)[-settings.window :]
+    if len(recent) < settings.window:
+        return Gate(gate.mode, recent, 0)
+    wanted = settings.threshold
+    if gate.mode == "probe":
+        wanted += settings.hysteresis
+    if np.mean(recent) >= wanted:
+        return Gate("draft", recent, 0)
+    return Gate("plain", (), 0)
+    ### END SOLUTION
+
+
+# %% exercise="7.3" role="check"
+from lessonlib.exercises import check
+
+check("7.3", step_gate)
+
+# %% [markdown] exercise="7.4" role="intro"
+# ### Exercise 7.4: which way does it go?
+#
+# Before you measure: for each change say `True` if the number rises and `False` if it falls. The
+# rates are those of the bundled pair on the code text, the speeds are the formula's.
+#
+# | | the number | the change |
+# |---|---|---|
+# | a | α of the rejection rule at shared T | from T = 1 to T = 3 |
+# | b | α of the greedy draft | from T = 0.5 to T = 1.5 |
+# | c | α of exact match | from T = 0.5 to T = 1.5 |
+# | d | α of a draft left at T = 1 | while the target goes from T = 2 to T = 10 |
+# | e | what a second guess adds to the α of a top-k tree | from T = 1 to T = 3 |
+# | f | the best K of the sampled draft at shared T (c = 0.1, v = 1) | from T = 1 to T = 3 |
+# | g | the speedup of the greedy draft at T = 1.5 (c = 0.1, v = 1) | from K = 1 to K = 6 |
+# | h | the α that K = 4 needs to break even (v = 1) | from c = 0.1 to c = 0.3 |
+# | i | the speedup at α = 0.8 and K = 4 on an H100 by the roofline | from batch 8 to batch 512 |
+
+
+# %% exercise="7.4" role="answer"
+def predict_changes():
+    """{"a": True, "b": ...}: for each letter, whether the number rises."""
+    ### BEGIN SOLUTION
+    return {
+        "a": True,
+        "b": False,
+        "c": False,
+        "d": False,
+        "e": False,
+        "f": True,
+        "g": False,
+        "h": True,
+        "i": False,
+    }
+    ### END SOLUTION
+
+
+# %% exercise="7.4" role="check"
+from lessonlib.exercises import check
+
+check("7.4", predict_changes)
+
+# %% [markdown]
+# ## Profile
+#
+# Now the pair itself. This loads torch; give it a few seconds.
+
+# %% id="profile-load"
+from tqdm.auto import tqdm
+
+from lessonlib.lab.contest import PLAIN, list_contestants, make_entrants
+from lessonlib.lab.kinds import list_kinds, read_rows
+from lessonlib.lab.pairs import load_pair
+from lessonlib.lab.race import race
+from lessonlib.lab.timing import measure_costs, time_interleaved
+from lessonlib.theory.temperature import acceptance_rates as library_rates
+
+pair = load_pair("bundled")
+KINDS = list_kinds()
+rows = {kind: read_rows(pair, text) for kind, text in KINDS.items()}
+for kind, (p, _) in rows.items():
+    print(f"{kind:6} {len(p)} contexts")
+
+# %% [markdown]
+# **What a round costs here**, and so what α must reach. Forwards of the two models, in turn.
+
+# %% id="profile-costs" tags=["measured"]
+costs = {K: measure_costs(pair.target, pair.draft, K) for K in tqdm((1, 2, 4))}
+needed = {K: break_even_alpha(K, c, v) for K, (c, v) in costs.items()}
+for K, (c, v) in costs.items():
+    level = "no alpha is enough" if needed[K] is None else f"break-even alpha {needed[K]:.3f}"
+    print(f"K = {K}: c = {c:.2f}, v = {v:.2f}, a round costs {c * K + v:.2f} forwards, {level}")
+
+# %% [markdown]
+# **α at fixed contexts.** The text stays the same for every temperature, only the rule's rows are
+# softened: this is the effect of T on the rule and of nothing else. Code, prose (a docstring)
+# and noise; the level lines are your break-even rates.
+
+# %% id="profile-rates" tags=["measured"]
+HEATS = (0, 0.3, 0.5, 0.7, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 7, 10)
+curves = {}
+for kind, (p, q) in tqdm(rows.items()):
+    found = np.array([[rate.mean() for rate in library_rates(p, q, T)] for T in HEATS]).T
+    curves[kind] = dict(zip(RATES, found.tolist(), strict=True))
+    curves[kind]["top-k tree"] = [chosen_rate(p, q, T, 2).mean() for T in HEATS]
+print(f"{'':26}" + "".join(f"T = {T:<6}" for T in (0, 0.7, 1, 1.5, 2, 10)))
+for kind, by_rule in curves.items():
+    for rule, curve in by_rule.items():
+        values = [curve[HEATS.index(T)] for T in (0, 0.7, 1, 1.5, 2, 10)]
+        print(f"{kind:6}{rule:20}" + "".join(f"{value:<10.3f}" for value in values))
+levels = {f"break-even, K = {K}": needed[K] for K in (1, 4) if needed[K]}
+plot_rates(curves, HEATS, levels)
+
+# %% [markdown]
+# Read the pictures in three directions. *Down at the left:* at T = 0 three of the rules are one,
+# and only the forgotten temperature hurts. *Along a line:* one rule climbs to 1, the others sink.
+# *Across the pictures:* noise leaves the draft little to agree on when it is cold, and makes
+# hardly any difference when it is hot.
+#
+# **Where each rule crosses the break-even lines.**
+
+
+# %% id="profile-crossings" tags=["measured"]
+def mean_rate(rate, p, q, T):
+    return rate(p, q, T).mean()
+
+
+for kind, (p, q) in tqdm(rows.items()):
+    p, q = p[::6], q[::6]  # every sixth context is enough to find a crossing
+    for rule, rate in RATES.items():
+        told = []
+        for K, level in needed.items():
+            curve = partial(mean_rate, rate, p, q)
+            found = find_crossings(curve, level or 2, steps=25)
+            if not found:
+                told.append(f"K = {K} at {'every' if curve(1) >= (level or 2) else 'no'} T")
+            told += [f"K = {K} {'above' if up else 'up to'} {T:.2f}" for T, up in found]
+        print(f"{kind:6}{rule:20} pays for", ", ".join(told))
+
+# %% [markdown]
+# **What the text adds.** A hot target does not only flatten p; it also *writes* differently, and
+# the draft must follow it onto strange ground. Keep the two apart: the same prompt, decoded
+# plainly at each T, then both rates on the contexts of that text. Plain decoding is enough,
+# because every rule writes text of the same law.
+
+# %% id="profile-drift" tags=["measured"]
+from lessonlib.decoding.loop import generate_batch
+from lessonlib.decoding.sampling import Sampling
+
+prompt = pair.encode(KINDS["code"])[-160:]
+WARM = (0.5, 1, 1.5, 2, 3, 5)
+own = {rule: [] for rule in RATES}
+for T in tqdm(WARM):
+    seeds = [np.random.default_rng([seed, int(10 * T)]) for seed in range(4)]
+    traces = generate_batch(
+        pair.target,
+        [None] * 4,
+        [prompt] * 4,
+        coins=[iter(rng.random, None) for rng in seeds],
+        max_new_tokens=32,
+        sampling=Sampling(T),
+    )
+    pieces = []
+    for trace in traces:
+        text = prompt + trace.new_tokens
+        logits = [m.forward(text, m.new_cache()).logit_rows() for m in (pair.target, pair.draft)]
+        pieces.append([z[len(prompt) :] for z in logits])
+    p, q = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    for rule, rate in zip(RATES, library_rates(p, q, T), strict=True):
+        own[rule].append(float(rate.mean()))
+fixed = {rule: [curves["code"][rule][HEATS.index(T)] for T in WARM] for rule in RATES}
+print("T     " + "".join(f"{rule + ', fixed / own':34}" for rule in ("shared T", "greedy draft")))
+for i, T in enumerate(WARM):
+    pairs_of = [(fixed[rule][i], own[rule][i]) for rule in ("shared T", "greedy draft")]
+    print(f"{T:<6}" + "".join(f"{a:.3f} / {b:.3f}{'':21}" for a, b in pairs_of))
+plot_drift(WARM, fixed["shared T"], own["shared T"], "shared T")
+
+# %% [markdown]
+# The gap between the two lines is the drift; the slope they have in common is the rule. See where
+# the gap is widest: hot enough for the target to leave the paths that both models learned, not
+# yet so hot that both are flat wherever they are.
+#
+# **The classic exercise, to the letter.** A technical code prompt, T = 1.5. Every proposer runs
+# against plain decoding, in turn, and a stopwatch splits its rounds into the draft's forwards, the
+# target's, and the rest (sampling, testing, keeping the books), all in units of a plain round.
+# The last two lines are one and the same EAGLE-3 head of lesson 06: once its tokens are chosen for
+# a tree, once they are drawn.
+
+# %% id="profile-classic" tags=["measured"]
+CONTESTANTS = list_contestants(pair)  # name: how to make it. Yours is one more line.
+K = 3
+
+
+def race_at(T, tokens, seeds, bar):
+    """Everyone at one temperature, twice; returns the laps, plain decoding among them."""
+    entrants = make_entrants(pair, CONTESTANTS, prompt, T, K, tokens, seeds)
+    return race(pair.target, entrants, 2, progress=bar.update, warm_up=False)
+
+
+def tell_costs(lap, plain):
+    """Draft, target and rest of one round, in plain rounds."""
+    unit = plain.seconds_per_token * lap.rounds
+    return [part / unit for part in (lap.spent.draft, lap.spent.target, lap.spent.rest)]
+
+
+with tqdm(total=2 * (1 + len(CONTESTANTS))) as bar:
+    laps = {1.5: race_at(1.5, tokens=32, seeds=(1, 2), bar=bar)}
+plain = laps[1.5][PLAIN]
+print(f"{f'T = 1.5, K = {K}':20}  alpha   tau    draft + target + rest = cost   speed")
+for name, lap in laps[1.5].items():
+    parts = tell_costs(lap, plain)
+    alpha = "  -  " if name == PLAIN else f"{np.mean([t.alpha for t in lap.traces]):.3f}"
+    speed = plain.seconds_per_token / lap.seconds_per_token
+    print(
+        f"{name:20}  {alpha}   {lap.tau:.2f}   {parts[0]:5.2f} + {parts[1]:6.2f} + "
+        f"{parts[2]:4.2f} = {sum(parts):4.2f}   {speed:5.2f}x{'  SLOWER' * (speed < 1)}"
+    )
+
+# %% [markdown]
+# The speed of every line is its tau divided by its cost. In words:
+
+# %% id="profile-why" tags=["measured"]
+for name, lap in laps[1.5].items():
+    if name == PLAIN:
+        continue
+    draft, target, rest = tell_costs(lap, plain)
+    cost = draft + target + rest
+    print(f"{name}: {lap.tau:.2f} tokens for {cost:.2f} plain rounds,", end=" ")
+    if lap.tau < cost:
+        dearest = max((draft, "drafting"), (target - 1, "verifying"), (rest, "the loop"))[1]
+        print(f"{cost - lap.tau:.2f} tokens short; {dearest} is what costs most on top")
+    else:
+        print(f"{lap.tau - cost:.2f} tokens over")
+
+# %% [markdown]
+# A line can lose for two reasons. If its tau is close to 1, the rule failed: it drafts and
+# verifies for nothing. If its tau is fine and it loses all the same, the costs are to blame, and a
+# cheaper draft or a shorter one would help. Do not mix them up: the cures differ. (For a tree,
+# α is the mean over single siblings; what counts is its tau.)
+#
+# **At which T does each proposer cross 1×?** The same race at more temperatures.
+
+# %% id="profile-heats" tags=["measured"]
+RACED = (0, 0.5, 1, 1.5, 3)
+with tqdm(total=2 * (1 + len(CONTESTANTS)) * (len(RACED) - 1)) as bar:
+    for T in RACED:
+        laps[T] = laps.get(T) or race_at(T, tokens=28, seeds=(1,), bar=bar)
+speeds = {
+    name: [laps[T][PLAIN].seconds_per_token / laps[T][name].seconds_per_token for T in RACED]
+    for name in laps[1.5]
+}
+print(f"{f'K = {K}':22}" + "".join(f"T = {T:<6}" for T in RACED) + "crosses 1x")
+for name, row in speeds.items():
+    steps = zip(RACED, RACED[1:], row, row[1:], strict=False)
+    told = [
+        f"{'up' if b > a else 'down'} between {cold} and {hot}"
+        for cold, hot, a, b in steps
+        if (a - 1) * (b - 1) < 0
+    ]
+    told = "-" if name == PLAIN else ", ".join(told) or "nowhere here"
+    print(f"{name:22}" + "".join(f"{value:<10.2f}" for value in row) + told)
+
+# %% [markdown]
+# ### Two more ways to lose
+#
+# **A large batch.** Verification is cheap while the machine waits for its memory. Fill it with
+# other people's sequences, and every drafted token is paid in full. The roofline of lesson 02
+# predicts, `generate_batch` measures: rows in lockstep, one forward for all.
+
+# %% id="profile-batch" tags=["measured"]
+SIZES = (1, 2, 4, 8, 16, 32)
+BEST = "EAGLE-3, drawn" if "EAGLE-3, drawn" in CONTESTANTS else "sampled, shared T"
+sampling, starts = Sampling(1.5), pair.encode(KINDS["code"])
+
+
+def decode_batch(size, name):
+    """Every row starts somewhere else in the code text and decodes a few tokens."""
+    make = CONTESTANTS.get(name)
+    generate_batch(
+        pair.target,
+        [make(sampling, K) if make else None for _ in range(size)],
+        [starts[8 * i : 8 * i + 8] for i in range(size)],
+        coins=[iter(np.random.default_rng(i).random, None) for i in range(size)],
+        max_new_tokens=12,
+        K=K,
+        sampling=sampling,
+    )
+
+
+batched = {BEST: [], "greedy draft": []}
+for size in tqdm(SIZES):
+    entrants = {name: partial(decode_batch, size, name) for name in (PLAIN, *batched)}
+    seconds = time_interleaved(entrants, repeats=1)
+    for name, gains in batched.items():
+        gains.append(seconds[PLAIN] / seconds[name])
+lap = laps[1.5][BEST]
+alpha, c = np.mean([t.alpha for t in lap.traces]), tell_costs(lap, laps[1.5][PLAIN])[0] / K
+print(f"batch   {BEST}   greedy draft   roofline of a laptop at alpha {alpha:.2f}, c {c:.2f}")
+for i, size in enumerate(SIZES):
+    roof = speedup(alpha, K, c, verify_cost(PRESETS["laptop"], K + 1, size))
+    drawn, greedy = (gains[i] for gains in batched.values())
+    print(f"{size:5}   {drawn:{len(BEST) - 1}.2f}x   {greedy:11.2f}x   {roof:.2f}x")
+plot_batches(SIZES, batched)
+
+# %% [markdown]
+# The roofline is the machine at its peak and leaves out all that is not a matrix product; the
+# measurement has everything in it. Compare the *shape* of the two columns.
+#
+# **A target too small for its draft.** Cut layers off the target. It gets cheaper, so the same
+# draft gets dearer: c rises. The column "perfect" is what α = 1 would bring at these costs. In
+# the last line the target drafts for itself, and α *is* 1.
+
+# %% id="profile-small" tags=["measured"]
+from types import SimpleNamespace
+
+from lessonlib.drafting.distill import keep_layers
+from lessonlib.drafting.small import SmallModelDrafter
+
+TRIES = {f"{n} layers": (keep_layers(pair.target, n), pair.draft) for n in (12, 6, 3, 2)}
+TRIES["drafts for itself"] = (pair.target, pair.target)
+told = []
+for name, (target, draft) in tqdm(TRIES.items()):
+    c, v = measure_costs(target, draft, K, repeats=5)
+    sampled = {"sampled": lambda sampling, _, draft=draft: SmallModelDrafter(draft, sampling)}
+    small = SimpleNamespace(target=target)
+    done = race(target, make_entrants(small, sampled, prompt, 1.5, K, 20, (1, 2)), 2)
+    lap, base = done["sampled"], done[PLAIN].seconds_per_token
+    alpha = np.mean([trace.alpha for trace in lap.traces])
+    told.append(
+        f"{name:20} {alpha:.3f}   {c:.2f}   {v:.2f}   {speedup(alpha, K, c, v):5.2f}x      "
+        f"{(K + 1) / (c * K + v):5.2f}x    {base / lap.seconds_per_token:5.2f}x"
+    )
+print("target               alpha    c      v     predicted   perfect   measured")
+print("\n".join(told))
+
+# %% [markdown]
+# ### What to do about it
+#
+# **Draw, do not choose.** Compare EAGLE-3's two lines above. One head, one price for a forward: the
+# tree is for cold text, and the chain that hands over the rows it drew from is for hot text.
+#
+# **Draft less.** The best K depends on α, so it depends on T. From your measured costs and the
+# fixed contexts of the code text (0 means: do not draft):
+
+# %% id="fix-shorter" tags=["measured"]
+print(f"{'best K at':22}" + "".join(f"T = {T:<6}" for T in RACED))
+for rule in ("shared T", "greedy draft"):
+    row = []
+    for T in RACED:
+        alpha = curves["code"][rule][HEATS.index(T)]
+        gains = {0: 1.0} | {K: speedup(alpha, K, c, v) for K, (c, v) in costs.items()}
+        row.append(max(gains, key=gains.get))
+    print(f"{rule:22}" + "".join(f"{K:<10}" for K in row))
+
+# %% [markdown]
+# **Gate by temperature.** The request says its T. Look the best proposer up in the race above, and
+# decode plainly where none of them pays:
+
+# %% id="fix-gate-by-heat" tags=["measured"]
+for i, T in enumerate(RACED):
+    name = max(speeds, key=lambda name, i=i: speeds[name][i])
+    print(f"T = {T:<4} {name}, {speeds[name][i]:.2f}x")
+
+# %% [markdown]
+# **Or watch the tokens.** The controller of exercise 7.3 knows neither T nor α. One text, three
+# requests: T = 0, then T = 1.5, then T = 0 again. EAGLE-3's tree proposes (the greedy draft, if
+# your pair has no such head), the gate lives on from request to request, and its threshold is the
+# cost of a round as the race measured it.
+
+# %% id="fix-controller" tags=["measured"]
+from lessonlib.lab.serving import serve
+
+PROPOSER = "EAGLE-3 tree" if "EAGLE-3 tree" in CONTESTANTS else "greedy draft"
+REQUESTS = (0, 1.5, 0)
+cost = float(np.median([sum(tell_costs(laps[T][PROPOSER], laps[T][PLAIN])) for T in RACED]))
+gate = Settings(window=8, threshold=cost, hysteresis=0.2, probe=16)
+policies = {
+    "gated": (CONTESTANTS[PROPOSER], gate),
+    "always drafting": (CONTESTANTS[PROPOSER], Settings(threshold=0.0)),
+    "never": (None, gate),
+}
+served = {name: [] for name in policies}
+with tqdm(total=2 * len(policies)) as bar:
+    for _ in range(2):
+        for name, (make, settings) in policies.items():
+            options = {"prompt": prompt, "tokens": 80, "K": K, "cost": cost, "seed": 2}
+            served[name].append(serve(pair, make, REQUESTS, settings, **options))
+            bar.update()
+quick = {name: min(runs, key=lambda run: run.seconds) for name, runs in served.items()}
+print(f"{PROPOSER}: a drafted round costs {cost:.2f} plain ones, that is the threshold")
+print("policy             rounds drafted, by request   seconds")
+for name, run in quick.items():
+    shares = []
+    for start, end in zip(run.starts, [*run.starts[1:], math.inf], strict=True):
+        inside = [played for played in run.rounds if start <= played.start < end]
+        shares.append(f"{np.mean([played.mode != 'plain' for played in inside]):.0%}")
+    print(f"{name:18} {'   '.join(f'{share:>5}' for share in shares):28} {run.seconds:.3f}")
+plot_timeline(
+    quick["gated"].rounds, quick["always drafting"].rounds, gate, quick["gated"].starts, K
+)
+
+# %% [markdown]
+# If your machine makes the proposer too dear even at T = 0, the gate says so: it stays shut, and
+# its probes are all that it costs. That, too, is the right answer. And where one request is too
+# short for a window, no gate can help: count how many rounds yours needed to notice.
+#
+# ## Recap
+#
+# | term | what people say | what it means |
+# |---|---|---|
+# | shared T | "hot sampling kills speculation" | α is 1 − TV(p_T, q_T), and it tends to 1 |
+# | deterministic draft | "the same as a sampled one" | passes with p_T(x): tends to 1/V |
+# | exact match | "accept if it is the same token" | Σ p q: the row was lost, and α with it |
+# | draft left at T = 1 | "temperature is the target's business" | warp both sides, or pay |
+# | break-even α | "α is high enough" | high enough for this K, this c and this v |
+# | drift | "hot text is hard" | an effect of the contexts, apart from the rule's |
+# | hysteresis | "debouncing" | coming back takes more than staying |
+
+# %% id="recap-1" tags=["hide-input"]
+ask(
+    '"We moved to T = 1.5 and acceptance fell to almost nothing." What do you ask first?',
+    ["which draft model", "whether the draft's tokens are drawn, and at which T", "how long K is"],
+    right=1,
+    why="Chosen tokens, lost rows and a forgotten temperature collapse. Drawn at the same T and "
+    "tested with their row, they would not.",
+)
+
+# %% id="recap-2" tags=["hide-input"]
+ask(
+    "A draft left at T = 1 serves a target at T = 1.5. What happens to the text?",
+    ["it is drawn at T = 1", "something in between", "nothing, it follows p at T = 1.5"],
+    right=2,
+    why="It hands over the row it drew from, so the rule corrects for it. Only speed is lost; see "
+    "the last column under line 1.",
+)
+
+# %% id="recap-3" tags=["hide-input"]
+ask(
+    "Why does the gate draft again now and then, although it lost the last time?",
+    ["to keep the draft's cache warm", "it cannot see that things changed while it is silent"],
+    right=1,
+    why="A plain round says nothing about drafting. Probes are the price of coming back, and "
+    "hysteresis keeps a lucky probe from opening the gate.",
+)
+
+# %% [markdown]
+# **Go further (open).** Give the gate a third answer besides all or nothing: let it choose K. Keep
+# a window for each K, decode with the one that emits most tokens per cost, and probe the others
+# now and then. What you have then is a bandit problem; *BanditSpec* (arXiv 2505.15141) works it
+# out.
+#
+# Next: **08, other drafts**: proposers that need no draft model, and most of them choose.
