@@ -656,7 +656,7 @@ CONTESTANTS = {
 tried, others = prompts[::2], prompts[1::2]
 runs = {
     (T, name): decode_all(pair.target, make, tried[:count], T, K=6, tokens=40)
-    for T, count in ((0.0, 12), (1.0, 8))
+    for T, count in ((0.0, 12), (1.0, 6))
     for name, make in tqdm(CONTESTANTS.items(), f"T = {T:g}")
 }
 
@@ -694,10 +694,10 @@ PARTS = {
     "T = 0, some second guess": (cold, ~cold.first),
     "T = 1, all": (warm, warm.first | True),
 }
-bins = {
-    name: sort_by_confidence(nodes.confidence[part], nodes.accepted[part], edges)
-    for name, (nodes, part) in PARTS.items()
-}
+bins = {}
+for name, (nodes, part) in PARTS.items():
+    found = sort_by_confidence(nodes.confidence[part], nodes.accepted[part], edges)
+    bins[name] = [one for one in found if one.count >= 8]  # of fewer, a share says little
 plot_confidence(bins)
 
 # %% [markdown]

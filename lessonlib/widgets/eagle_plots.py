@@ -19,7 +19,10 @@ def plot_training(heads: Mapping[str, HeadRecord], temperature: float) -> Panel:
         _draw_training(heads, temperature, at, words)
         for at, words in ((0, "First position"), (-1, "Last position"))
     ]
-    ends = [f"{LOOKS[kind][0]} {h.by_position[temperature][-1]:.2f}" for kind, h in heads.items()]
+    ends = [
+        f"{LOOKS[kind][0]} {head.log[-1]['by_position'][temperature][-1]:.2f}"
+        for kind, head in heads.items()
+    ]
     return Panel({}, lambda: View(charts, f"T = {temperature:g}, last: {'  ·  '.join(ends)}"))
 
 
@@ -34,7 +37,8 @@ def _draw_training(heads, temperature: float, at: int, words: str) -> Chart:
     last = max(head.log[-1]["tokens"] for head in heads.values()) / 1e6
     return Chart(
         f"{words} of the draft",
-        f"α on held-out text while training, T = {temperature:g}; at the end {', '.join(told)}.",
+        f"α on some held-out text while training, T = {temperature:g}; "
+        f"at the end {', '.join(told)}.",
         Axis("tokens read, millions", 0, last),
         Axis("α", 0, 1),
         lines,
