@@ -7,8 +7,15 @@ import heapq
 import numpy as np
 import pytest
 
-from lessonlib.exercises import find_exercise, growth_checks, row_checks, run_checks, unroll_checks
-from lessonlib.exercises import lesson06 as checks
+from lessonlib.exercises import (
+    Wrong,
+    chosen_checks,
+    find_exercise,
+    growth_checks,
+    row_checks,
+    run_checks,
+    unroll_checks,
+)
 from lessonlib.theory.treemask import trace_path
 
 
@@ -77,7 +84,7 @@ RIGHT = {
     "6.1": [row_checks.fuse_input, right_input],
     "6.2": [row_checks.align_rows, right_rows],
     "6.3": [growth_checks.grow_tree, right_tree],
-    "6.4": [checks.accept_chosen, right_chosen],
+    "6.4": [chosen_checks.accept_chosen, right_chosen],
     "6.5": [unroll_checks.unroll_twice, right_unroll],
 }
 
@@ -240,12 +247,18 @@ WRONG = {
         (lambda f, d, k, m: None, "None (is a return missing?)"),
     ],
     "6.4": [
-        *((lambda p, q, x, f=f: (f(p, q, x), p), words) for words, f in checks.WRONG_CHANCES),
-        *((lambda p, q, x, f=f: (p[x], f(p, q, x)), words) for words, f in checks.WRONG_RESTS),
+        *(
+            (lambda p, q, x, f=f: (f(p, q, x), p), words)
+            for words, f in chosen_checks.WRONG_CHANCES
+        ),
+        *(
+            (lambda p, q, x, f=f: (p[x], f(p, q, x)), words)
+            for words, f in chosen_checks.WRONG_RESTS
+        ),
         (lambda p, q, x: (1.0, p), "the chance over several rows is"),
         (lambda p, q, x: (p[x], np.roll(right_chosen(p, q, x)[1], 1)), "the rest is"),
         (lambda p, q, x: (p[x], right_chosen(p, q, x)[1] * (1 - p[x])), "the rest sums to"),
-        (lambda p, q, x: (p[x], checks._without(p, x)), "the rest is 0/0: return p itself"),
+        (lambda p, q, x: (p[x], chosen_checks._without(p, x)), "the rest is 0/0: return p itself"),
         (lambda p, q, x: (p[x], p.__setitem__(x, 0)), "your code changed p in place"),
         (lambda p, q, x: p[x], "wanted 2 values"),
         (lambda p, q, x: (2 * p.max() + 1, p), "wanted a number from 0 to 1"),
@@ -285,14 +298,14 @@ def test_the_sentences_are_told_apart(id):
 
 
 def test_the_law_itself_catches_a_slip_that_no_table_names():
-    with pytest.raises(checks.Wrong, match=r"is off p by TV 0\."):
-        checks.check_chosen_law(lambda p, q, x: (p[x], p))
-    checks.check_chosen_law(right_chosen)
+    with pytest.raises(Wrong, match=r"is off p by TV 0\."):
+        chosen_checks.check_chosen_law(lambda p, q, x: (p[x], p))
+    chosen_checks.check_chosen_law(right_chosen)
 
 
 def test_drafting_step_by_step_catches_what_the_mask_let_through():
     wrong = unroll_with(1, unroll_checks.WRONG_SECOND[0][1])
-    with pytest.raises(checks.Wrong, match="drafted step by step, is"):
+    with pytest.raises(Wrong, match="drafted step by step, is"):
         unroll_checks.check_against_drafting(wrong)
 
 
@@ -336,7 +349,7 @@ def test_a_help_row_is_found_for_the_commonest_slips():
         "6.1": row_checks.WRONG_INPUTS[0][0],
         "6.2": row_checks.WRONG_PLACES["labels"][0][0],
         "6.3": growth_checks.WRONG_TREES[0][0],
-        "6.4": checks.WRONG_CHANCES[0][0],
+        "6.4": chosen_checks.WRONG_CHANCES[0][0],
         "6.5": unroll_checks.WRONG_SECOND[0][0],
     }.items():
         assert find_symptom(find_exercise(id).help, sentence), id
