@@ -38,9 +38,9 @@ def test_every_widget_of_the_lesson_answers(browser, lab):
 
 
 def check_slider(notebook: Notebook, words: str) -> None:
-    """A slider changes the last plot of its output by keyboard and by mouse; no size moves."""
+    """A slider changes the first plot of its output by keyboard and by mouse; no size moves."""
     slider = notebook.slider(words)
-    plot = plots_beside(slider).last
+    plot = plots_beside(slider).first
     before, size = plot.inner_html(), plot.bounding_box()
     notebook.press_slider(slider, "ArrowRight", times=2)
     before = notebook.wait_for_change(plot, before)
