@@ -715,13 +715,13 @@ plot_confidence(bins)
 
 # %% id="profile-static" tags=["measured"]
 from lessonlib.lab.calibration import list_full_rounds
-from lessonlib.lab.eagle_trials import SharpenedTree, measure_ranks
+from lessonlib.lab.eagle_trials import measure_ranks
 
-ranks = measure_ranks(eagle1, pair.target, others, top_k=8)
+ranks = measure_ranks(eagle1, pair.target, others, top_k=4)
 SHAPES = {
     "static": lambda nodes: DynamicTreeDrafter(eagle1, nodes=nodes, rank_rates=ranks),
     "dynamic": lambda nodes: DynamicTreeDrafter(eagle1, nodes=nodes),
-    "sharpened": lambda nodes: SharpenedTree(eagle1, nodes=nodes, heat=0.5),
+    "sharpened": lambda nodes: DynamicTreeDrafter(eagle1, nodes=nodes, heat=0.5),
 }
 print("the head's i-th guess is right:", "  ".join(f"{rate:.3f}" for rate in ranks))
 print("nodes   tree         tau           different shapes")

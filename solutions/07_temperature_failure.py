@@ -519,13 +519,13 @@ plot_drift(WARM, fixed["shared T"], own["shared T"], "shared T")
 # a tree, once they are drawn.
 
 # %% id="profile-classic" tags=["measured"]
-CONTESTANTS = list_contestants(pair)  # name: how to make it. Yours is one more line.
+CONTESTANTS = list_contestants(pair)  # by name; yours is one more line
 K = 3
 
 
 def race_at(T, tokens, seeds, bar):
     """Everyone at one temperature, twice; returns the laps, plain decoding among them."""
-    entrants = make_entrants(pair, CONTESTANTS, prompt, T, K, tokens, seeds)
+    entrants = make_entrants(pair.target, CONTESTANTS, prompt, T, K, tokens, seeds)
     return race(pair.target, entrants, 2, progress=bar.update, warm_up=False)
 
 
@@ -607,10 +607,11 @@ sampling, starts = Sampling(1.5), pair.encode(KINDS["code"])
 
 def decode_batch(size, name):
     """Every row starts somewhere else in the code text and decodes a few tokens."""
-    make = CONTESTANTS.get(name)
+    proposer = CONTESTANTS.get(name)
+    make = (lambda: proposer.make(sampling, proposer.size(K))) if proposer else lambda: None
     generate_batch(
         pair.target,
-        [make(sampling, K) if make else None for _ in range(size)],
+        [make() for _ in range(size)],
         [starts[8 * i : 8 * i + 8] for i in range(size)],
         coins=[iter(np.random.default_rng(i).random, None) for i in range(size)],
         max_new_tokens=12,
@@ -643,19 +644,17 @@ plot_batches(SIZES, batched)
 # the last line the target drafts for itself, and α *is* 1.
 
 # %% id="profile-small" tags=["measured"]
-from types import SimpleNamespace
-
 from lessonlib.drafting.distill import keep_layers
 from lessonlib.drafting.small import SmallModelDrafter
+from lessonlib.lab.proposers import Proposer
 
 TRIES = {f"{n} layers": (keep_layers(pair.target, n), pair.draft) for n in (12, 6, 3, 2)}
 TRIES["drafts for itself"] = (pair.target, pair.target)
 told = []
 for name, (target, draft) in tqdm(TRIES.items()):
     c, v = measure_costs(target, draft, K, repeats=5)
-    sampled = {"sampled": lambda sampling, _, draft=draft: SmallModelDrafter(draft, sampling)}
-    small = SimpleNamespace(target=target)
-    done = race(target, make_entrants(small, sampled, prompt, 1.5, K, 20, (1, 2)), 2)
+    sampled = Proposer(lambda sampling, _, draft=draft: SmallModelDrafter(draft, sampling))
+    done = race(target, make_entrants(target, {"sampled": sampled}, prompt, 1.5, K, 20, (1, 2)), 2)
     lap, base = done["sampled"], done[PLAIN].seconds_per_token
     alpha = np.mean([trace.alpha for trace in lap.traces])
     told.append(
@@ -714,9 +713,9 @@ policies = {
 served = {name: [] for name in policies}
 with tqdm(total=2 * len(policies)) as bar:
     for _ in range(2):
-        for name, (make, settings) in policies.items():
+        for name, (proposer, settings) in policies.items():
             options = {"prompt": prompt, "tokens": 80, "K": K, "cost": cost, "seed": 2}
-            served[name].append(serve(pair, make, REQUESTS, settings, **options))
+            served[name].append(serve(pair.target, proposer, REQUESTS, settings, **options))
             bar.update()
 quick = {name: min(runs, key=lambda run: run.seconds) for name, runs in served.items()}
 print(f"{PROPOSER}: a drafted round costs {cost:.2f} plain ones, that is the threshold")

@@ -536,6 +536,8 @@ def test_lab_serves_the_first_lesson_quietly_and_stops_on_ctrl_c(tmp_path, root)
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A suite in the background ignores Ctrl-C, and its children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         lines = []

@@ -9,7 +9,6 @@ from lessonlib.decoding.sampling import warp
 from lessonlib.decoding.trace import measure_paths
 from lessonlib.drafting.eagle_drafters import DynamicTreeDrafter, EagleDrafter
 from lessonlib.lab.eagle_trials import (
-    SharpenedTree,
     WatchedTree,
     decode_all,
     list_nodes,
@@ -122,7 +121,7 @@ def test_ranks_are_how_often_the_guess_is_the_targets_favourite():
     DynamicTreeDrafter(head, top_k=5, rank_rates=ranks)  # is accepted as it is
 
 
-def test_a_sharpened_tree_ranks_by_a_colder_softmax():
+def test_a_sharp_tree_ranks_by_a_colder_softmax():
     target = make_target()
     head = make_head("eagle3", target)
 
@@ -137,11 +136,11 @@ def test_a_sharpened_tree_ranks_by_a_colder_softmax():
         return np.exp(drafter.growth.scores), output.logit_rows()[-1]
 
     plain, logits = first_scores(DynamicTreeDrafter(head, top_k=3))
-    same, _ = first_scores(SharpenedTree(head, heat=1.0, top_k=3))
-    cold, _ = first_scores(SharpenedTree(head, heat=0.5, top_k=3))
+    same, _ = first_scores(DynamicTreeDrafter(head, heat=1.0, top_k=3))
+    cold, _ = first_scores(DynamicTreeDrafter(head, heat=0.5, top_k=3))
     assert np.allclose(plain, same)
     assert np.allclose(cold, np.sort(warp(logits, 0.5))[::-1][:3])
     assert cold[0] > plain[0]
     for heat in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="heat is"):
-            SharpenedTree(head, heat=heat)
+            DynamicTreeDrafter(head, heat=heat)

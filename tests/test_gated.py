@@ -12,6 +12,7 @@ from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.gated import ForgetfulDrafter, GatedDrafter
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.drafting.tree import TreeDrafter
+from lessonlib.lab.proposers import Proposer
 from lessonlib.lab.serving import serve
 from lessonlib.theory.controller import DRAFT, PLAIN, PROBE, Gate, Settings
 from lessonlib.theory.exactlaw import law_of, target_law, total_variation
@@ -118,11 +119,17 @@ def test_requests_go_on_in_one_text_under_one_gate():
     pair = SimpleNamespace(target=TableModel(4, seed=1), draft=TableModel(4, seed=2))
     settings = Settings(window=3, threshold=1.6, hysteresis=0.1, probe=4)
 
-    def make(sampling, K):
-        return SmallModelDrafter(pair.draft, sampling)
-
+    proposer = Proposer(lambda sampling, _: SmallModelDrafter(pair.draft, sampling))
     served = serve(
-        pair, make, (0.3, 3.0, 0.3), settings, prompt=[0, 1], tokens=20, K=3, cost=1.7, seed=4
+        pair.target,
+        proposer,
+        (0.3, 3.0, 0.3),
+        settings,
+        prompt=[0, 1],
+        tokens=20,
+        K=3,
+        cost=1.7,
+        seed=4,
     )
     assert served.starts == [0, 20, 40]
     assert sum(played.tokens for played in served.rounds) == 60
@@ -132,5 +139,5 @@ def test_requests_go_on_in_one_text_under_one_gate():
     assert {p.cost for p in served.rounds if p.mode == PLAIN} == {1.0}
     assert {p.cost for p in served.rounds if p.mode != PLAIN} == {1.7}
     assert served.seconds == pytest.approx(sum(spent.total for spent in served.spent)) != 0
-    plain = serve(pair, None, (1.0,), settings, prompt=[0], tokens=5, K=3)
+    plain = serve(pair.target, None, (1.0,), settings, prompt=[0], tokens=5, K=3)
     assert [played.tokens for played in plain.rounds] == [1] * 5

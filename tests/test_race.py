@@ -90,7 +90,7 @@ def test_seconds_add_up():
 def test_every_contestant_decodes_and_plain_is_among_the_entrants():
     pair = make_toy_pair()
     contestants = list_contestants(pair)
-    entrants = make_entrants(pair, contestants, [0, 1, 2], 1.5, 3, 12, (1, 2))
+    entrants = make_entrants(pair.target, contestants, [0, 1, 2], 1.5, 3, 12, (1, 2))
     assert list(entrants) == [PLAIN, *contestants]
     for name, make_runs in entrants.items():
         traces = [run_timed(run, pair.target)[0] for run in make_runs()]

@@ -109,31 +109,35 @@ class EagleDrafter:
 class DynamicTreeDrafter:
     """EAGLE-2's tree of ``nodes`` nodes, grown ``top_k`` wide; every token is chosen, not drawn.
 
-    Confidence is the head's softmax at temperature 1, whatever the sampling. With
-    ``rank_rates`` (top_k,) the i-th best child of any node counts as accepted at the rate
-    ``rank_rates[i]`` instead, so the tree has one and the same shape everywhere: EAGLE-1's
-    static tree. ``growth`` is how the newest tree grew.
+    Confidence is the head's softmax at temperature ``heat``, whatever the sampling; 1 is
+    EAGLE-2's own. With ``rank_rates`` (top_k,) the i-th best child of any node counts as
+    accepted at the rate ``rank_rates[i]`` instead, so the tree has one and the same shape
+    everywhere: EAGLE-1's static tree. ``growth`` is how the newest tree grew.
 
-    Raises ValueError for sizes below 1, too few rates, and a head without the shifted token.
+    Raises ValueError for sizes below 1, a heat that is not above 0, too few rates, and a head
+    without the shifted token.
     """
 
     def __init__(
         self,
         head: EagleHead,
         *,
-        top_k: int = 8,
+        top_k: int = 4,
         nodes: int = 24,
+        heat: float = 1.0,
         rank_rates: Sequence[float] | None = None,
     ):
         if top_k < 1 or nodes < 1:
             raise ValueError(f"top_k is {top_k} and nodes {nodes}: use 1 or more")
+        if not heat > 0:
+            raise ValueError(f"heat is {heat}: use a number above 0")
         if rank_rates is not None and (len(rank_rates) < top_k or not min(rank_rates) > 0):
             raise ValueError(f"rank_rates must hold {top_k} or more rates above 0")
         if head.kind.shift != 1:
             raise ValueError(f"a head of kind {head.shape.kind!r} drafts chains only")
         self.model, self.vocab_size = head, head.vocab_size
         self.growth = Growth()
-        self._top_k, self._nodes = min(top_k, head.vocab_size), nodes
+        self._top_k, self._nodes, self._heat = min(top_k, head.vocab_size), nodes, heat
         self._rates = None if rank_rates is None else np.log(rank_rates[: self._top_k])
         self._verified = VerifiedRows(head)
 
@@ -160,7 +164,7 @@ class DynamicTreeDrafter:
 
     def _rank(self, logits: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
         """The ``top_k`` tokens of each row and the logs of what they are trusted with."""
-        log_q, tokens = logits.log_softmax(-1).topk(self._top_k)
+        log_q, tokens = (logits / self._heat).log_softmax(-1).topk(self._top_k)
         log_q = log_q.double().cpu().numpy()
         if self._rates is not None:
             log_q = np.broadcast_to(self._rates, log_q.shape)

@@ -13,11 +13,10 @@ from statistics import median
 
 import numpy as np
 
-from lessonlib.decoding.loop import decode
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.decoding.trace import Round, Trace
 from lessonlib.lab.bench_rows import Costs, Turn, count_asked
-from lessonlib.lab.proposers import Proposer, Size
+from lessonlib.lab.proposers import Proposer, Size, start_run
 from lessonlib.lab.race import Clock, run_timed
 from lessonlib.lab.timing import time_interleaved
 from lessonlib.theory.treemask import under_root
@@ -35,15 +34,7 @@ def play_turn(
 
     An end of text does not stop it: all must emit equally many tokens.
     """
-    run = decode(
-        target,
-        proposer.make(sampling, size) if proposer else None,
-        prompt,
-        max_new_tokens=tokens,
-        K=size.K if size else 0,
-        sampling=sampling,
-        coins=iter(np.random.default_rng(seed).random, None),
-    )
+    run = start_run(target, proposer, size, prompt, tokens=tokens, sampling=sampling, seed=seed)
     trace, spent = run_timed(run, target, clock)
     rounds = len(trace.rounds)
     return Turn(len(trace.new_tokens), rounds, spent.total, spent.draft, spent.target, trace)
@@ -88,11 +79,11 @@ def list_sizes(proposer: Proposer, deepest: int, K: int | None = None) -> list[S
 
     >>> [str(size) for size in list_sizes(Proposer(None), deepest=3)]
     ['1', '2', '3']
-    >>> [size.nodes for size in list_sizes(Proposer(None, is_tree=True), 3, K=3)]
+    >>> [size.nodes for size in list_sizes(Proposer(None, nodes=24), 3, K=3)]
     [4, 8, 16, 24]
     """
     depths = [K] if K else range(1, deepest + 1)
-    nodes = NODES if proposer.is_tree else (0,)
+    nodes = NODES if proposer.nodes else (None,)
     return [proposer.size(depth, count) for depth in depths for count in nodes]
 
 

@@ -1,50 +1,41 @@
-"""The proposers that compete at a temperature, each made fresh for one run.
+"""The proposers that compete at a temperature: one for each way to draft, and to lose.
 
-A new proposer is one line in `list_contestants`: a name, and how to make it.
+A new contestant is one line in `list_contestants`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 
-import numpy as np
-
-from lessonlib.decoding.loop import Drafter, decode
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.decoding.steps import Run
 from lessonlib.decoding.trace import Trace
-from lessonlib.drafting.eagle_drafters import DynamicTreeDrafter, EagleDrafter
 from lessonlib.drafting.gated import ForgetfulDrafter
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.drafting.tree import TreeDrafter
-from lessonlib.lab.heads import find_head
-from lessonlib.lab.proposers import PLAIN
+from lessonlib.lab.proposers import PLAIN, Proposer, list_proposers, start_run
 
 RANKED = Sampling(1.0)  # a top-k choice reads the order of q only, so any T will do
 WIDE = 2  # how many levels of the small draft's tree have two guesses for each node
 NODES = 6  # of EAGLE's tree: a small target makes every verified node dear
 
-Maker = Callable[[Sampling, int], Drafter]
 
-
-def list_contestants(pair) -> dict[str, Maker]:
-    """Proposers by name; each makes a fresh drafter for (the target's sampling, depth K).
-
-    Those of EAGLE-3 are there if the pair has such a head: one head, chosen from or drawn from.
-    """
-    draft = pair.draft
+def list_contestants(pair) -> dict[str, Proposer]:
+    """Proposers by name. EAGLE-3's are there if the pair has such a head: one head, two ways."""
+    draft, known = pair.draft, list_proposers(pair)
     found = {
-        "sampled, shared T": lambda sampling, K: SmallModelDrafter(draft, sampling),
-        "greedy draft": lambda sampling, K: TreeDrafter(draft, RANKED, [1] * K, "top-k"),
-        "exact match": lambda sampling, K: ForgetfulDrafter(SmallModelDrafter(draft, sampling)),
-        "draft left at T = 1": lambda sampling, K: SmallModelDrafter(draft, Sampling(1.0)),
-        "top-k tree": lambda sampling, K: TreeDrafter(draft, RANKED, shape_tree(K), "top-k"),
+        "sampled, shared T": known["draft model"],
+        "greedy draft": Proposer(lambda _, size: TreeDrafter(draft, RANKED, [1] * size.K, "top-k")),
+        "exact match": Proposer(lambda T, _: ForgetfulDrafter(SmallModelDrafter(draft, T))),
+        "draft left at T = 1": Proposer(lambda *_: SmallModelDrafter(draft, Sampling(1.0))),
+        "top-k tree": Proposer(
+            lambda _, size: TreeDrafter(draft, RANKED, shape_tree(size.K), "top-k")
+        ),
     }
-    with suppress(FileNotFoundError):
-        head = find_head(pair, "eagle3")
-        found["EAGLE-3 tree"] = lambda sampling, K: DynamicTreeDrafter(head, top_k=2, nodes=NODES)
-        found["EAGLE-3, drawn"] = lambda sampling, K: EagleDrafter(head, sampling)
+    if "EAGLE-3 tree" in known:
+        found["EAGLE-3 tree"] = replace(known["EAGLE-3 tree"], nodes=NODES)
+        found["EAGLE-3, drawn"] = known["EAGLE-3 chain"]
     return found
 
 
@@ -58,7 +49,7 @@ def shape_tree(K: int) -> list[int]:
 
 
 def make_entrants(
-    pair, contestants: Mapping[str, Maker], prompt: Sequence[int], temperature: float, K: int,
+    target, contestants: Mapping[str, Proposer], prompt: Sequence[int], temperature: float, K: int,
     tokens: int, seeds: Sequence[int],
 ) -> dict[str, Callable[[], list[Run[Trace]]]]:  # fmt: skip
     """Plain decoding and every contestant, as ``race.race`` wants them.
@@ -67,18 +58,11 @@ def make_entrants(
     """
     sampling = Sampling(temperature)
 
-    def entrant(make: Maker | None) -> Callable[[], list[Run[Trace]]]:
+    def enter(proposer: Proposer | None) -> Callable[[], list[Run[Trace]]]:
+        size = proposer.size(K) if proposer else None
+        how = {"tokens": tokens, "sampling": sampling}
         return lambda: [
-            decode(
-                pair.target,
-                make(sampling, K) if make else None,
-                prompt,
-                max_new_tokens=tokens,
-                K=K,
-                sampling=sampling,
-                coins=iter(np.random.default_rng(seed).random, None),
-            )
-            for seed in seeds
+            start_run(target, proposer, size, prompt, seed=seed, **how) for seed in seeds
         ]
 
-    return {PLAIN: entrant(None), **{name: entrant(make) for name, make in contestants.items()}}
+    return {PLAIN: enter(None), **{name: enter(one) for name, one in contestants.items()}}

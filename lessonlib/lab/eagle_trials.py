@@ -104,22 +104,6 @@ def _find_first_guesses(growth: Growth) -> set[int]:
     return found
 
 
-class SharpenedTree(DynamicTreeDrafter):
-    """EAGLE-2's tree, grown by the head's softmax at temperature ``heat``; 1 is EAGLE-2's own.
-
-    Only what is grown changes: every token is still chosen, and the output law is the target's.
-    """
-
-    def __init__(self, head: EagleHead, *, heat: float, **sizes):
-        if not heat > 0:
-            raise ValueError(f"heat is {heat}: use a number above 0")
-        super().__init__(head, **sizes)
-        self._heat = heat
-
-    def _rank(self, logits):
-        return super()._rank(logits / self._heat)
-
-
 def measure_tau(traces: Sequence[Trace]) -> tuple[float, float]:
     """(τ, its standard error over the rounds): tokens per target forward of several runs."""
     emitted = [len(round.emitted) for trace in traces for round in trace.rounds]

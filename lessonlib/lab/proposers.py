@@ -1,4 +1,4 @@
-"""The proposers of a pair by name, each with the way to make a fresh drafter for one run.
+"""The proposers of a pair by name, each with the way to make a fresh drafter for a run.
 
 A new proposer is one line in `list_proposers`. Only those whose weights are there are
 listed: a pair from the hub has no EAGLE heads until its learner has trained them.
@@ -6,11 +6,15 @@ listed: a pair from the hub has no EAGLE heads until its learner has trained the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lessonlib.decoding.loop import Drafter
+import numpy as np
+
+from lessonlib.decoding.loop import Drafter, decode
 from lessonlib.decoding.sampling import Sampling
+from lessonlib.decoding.steps import Run
+from lessonlib.decoding.trace import Trace
 from lessonlib.drafting.eagle_drafters import DynamicTreeDrafter, EagleDrafter
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.lab.heads import find_head
@@ -46,18 +50,21 @@ Maker = Callable[[Sampling, Size], Drafter]
 
 @dataclass(frozen=True)
 class Proposer:
-    """``make`` gives a fresh drafter for (the target's sampling, the size of a round)."""
+    """``make`` gives a fresh drafter for (the target's sampling, the size of a round).
+
+    ``nodes`` is how many a tree has where nobody says otherwise, None for a chain.
+    """
 
     make: Maker
-    is_tree: bool = False
+    nodes: int | None = None
 
-    def size(self, K: int, nodes: int = NODES) -> Size:
-        """The size of a round K deep; only a tree has ``nodes``.
+    def size(self, K: int, nodes: int | None = None) -> Size:
+        """The size of a round K deep; only where there is a budget of ``nodes`` can it change.
 
-        >>> Proposer(None).size(4), Proposer(None, is_tree=True).size(4)
-        (Size(K=4, nodes=None), Size(K=4, nodes=24))
+        >>> Proposer(None).size(4, 8), Proposer(None, nodes=24).size(4, 8)
+        (Size(K=4, nodes=None), Size(K=4, nodes=8))
         """
-        return Size(K, nodes) if self.is_tree else Size(K)
+        return Size(K) if self.nodes is None else Size(K, nodes or self.nodes)
 
 
 def list_proposers(pair: Pair) -> dict[str, Proposer]:
@@ -70,10 +77,30 @@ def list_proposers(pair: Pair) -> dict[str, Proposer]:
     eagle1, eagle3 = (_find_or_none(pair, kind) for kind in HEADS)
     if eagle1:
         found["EAGLE-1 chain"] = Proposer(lambda sampling, _: EagleDrafter(eagle1, sampling))
-        found["EAGLE-2 tree"] = Proposer(_plant(eagle1), is_tree=True)
+        found["EAGLE-2 tree"] = Proposer(_plant(eagle1), NODES)
     if eagle3:
-        found["EAGLE-3 tree"] = Proposer(_plant(eagle3), is_tree=True)
+        found["EAGLE-3 chain"] = Proposer(lambda sampling, _: EagleDrafter(eagle3, sampling))
+        found["EAGLE-3 tree"] = Proposer(_plant(eagle3), NODES)
     return found
+
+
+def start_run(
+    target, proposer: Proposer | None, size: Size | None, prompt: Sequence[int], *,
+    tokens: int, sampling: Sampling, seed: int | Sequence[int],
+) -> Run[Trace]:  # fmt: skip
+    """A run of ``tokens`` tokens behind ``prompt`` that nobody has driven yet.
+
+    ``seed`` makes its coins, so two runs of one proposer are the same. No proposer: plain.
+    """
+    return decode(
+        target,
+        proposer.make(sampling, size) if proposer else None,
+        prompt,
+        max_new_tokens=tokens,
+        K=size.K if size else 0,
+        sampling=sampling,
+        coins=iter(np.random.default_rng(seed).random, None),
+    )
 
 
 def list_missing(pair: Pair) -> list[str]:

@@ -79,7 +79,7 @@ def measure_speeds(pair) -> list[dict]:
     cells = [(T, K) for T in TEMPERATURES for K in LENGTHS]
     with tqdm(total=REPEATS * len(cells) * (len(contestants) + 1)) as progress:
         for T, K in cells:
-            entrants = make_entrants(pair, contestants, prompt, T, K, TOKENS, SEEDS)
+            entrants = make_entrants(pair.target, contestants, prompt, T, K, TOKENS, SEEDS)
             how = {"clock": time.process_time, "progress": progress.update, "warm_up": False}
             laps = race(pair.target, entrants, REPEATS, **how)
             plain = laps.pop(PLAIN).seconds_per_token

@@ -11,7 +11,7 @@ import numpy as np
 from lessonlib.decoding.loop import decode
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.gated import GatedDrafter
-from lessonlib.lab.contest import Maker
+from lessonlib.lab.proposers import Proposer
 from lessonlib.lab.race import Clock, Spent, run_timed
 from lessonlib.theory.controller import PLAIN, Gate, Played, Settings
 
@@ -31,8 +31,8 @@ class Served:
 
 
 def serve(
-    pair,
-    make: Maker | None,
+    target,
+    proposer: Proposer | None,
     temperatures: Sequence[float],
     settings: Settings,
     *,
@@ -45,19 +45,21 @@ def serve(
 ) -> Served:
     """Write ``tokens`` tokens at each temperature, every request going on from the last text.
 
-    ``make`` builds the drafter of each request, None decodes plainly. A threshold of 0 in
+    ``proposer`` drafts for each request anew, None decodes plainly. A threshold of 0 in
     ``settings`` drafts always. ``cost`` is what a drafted round is booked at in the timeline,
     in target forwards; the seconds are measured.
     """
     served, text, gate = Served(), list(prompt), Gate()
     for request, temperature in enumerate(temperatures):
         sampling = Sampling(temperature)
-        drafter = GatedDrafter(make(sampling, K), settings, gate) if make else None
+        drafter = None
+        if proposer:
+            drafter = GatedDrafter(proposer.make(sampling, proposer.size(K)), settings, gate)
         coins = iter(np.random.default_rng([seed, request]).random, None)
         run = decode(
-            pair.target, drafter, text, max_new_tokens=tokens, K=K, sampling=sampling, coins=coins
+            target, drafter, text, max_new_tokens=tokens, K=K, sampling=sampling, coins=coins
         )
-        trace, spent = run_timed(run, pair.target, clock)
+        trace, spent = run_timed(run, target, clock)
         served.starts.append(len(text) - len(prompt))
         served.spent.append(spent)
         _note_rounds(served, trace, drafter.modes if drafter else [], len(prompt), cost)
