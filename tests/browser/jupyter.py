@@ -188,10 +188,10 @@ class Notebook:
         # Not inner_texts: Lab leaves cells off the screen unrendered, and their inner text empty.
         return self.page.locator(".widget-slider .widget-label").all_text_contents()
 
-    def slider(self, description: str, nth: int = 0):
-        """An ipywidgets slider by its description."""
+    def slider(self, description: str, nth: int = 0, within=None):
+        """An ipywidgets slider by its description, on the page or in one output of it."""
         label = self.page.locator(".widget-label", has_text=description)
-        return self.page.locator(".widget-slider").filter(has=label).nth(nth)
+        return (within or self.page).locator(".widget-slider").filter(has=label).nth(nth)
 
     def press_slider(self, slider, key: str = "ArrowRight", times: int = 1) -> None:
         """Move a slider with the keyboard."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import nbformat
 import pytest
 
+from tests.browser.checks import check_slider, make_notebook, play_lesson, plots_beside
 from tests.browser.jupyter import Notebook, open_notebook
 
 pytestmark = pytest.mark.browser
-LESSON = Path(__file__).parents[2] / "notebooks" / "01_leviathan_proof.ipynb"
 BROKEN = """
 from lessonlib.widgets.controls import Panel, View, int_slider
 calls = []
@@ -23,47 +20,23 @@ Panel({"K": int_slider("K", 4, 1, 8)}, view)
 
 
 def test_every_widget_of_the_lesson_answers(browser, lab):
-    address, root = lab
-    shutil.copy(LESSON, root / LESSON.name)
-    with open_notebook(browser, address, LESSON.name) as notebook:
-        notebook.run_all()
+    with play_lesson(browser, lab, "01_leviathan_proof") as notebook:
         sliders = notebook.sliders()
         assert any("temperature" in words for words in sliders), sliders
         for words in dict.fromkeys(sliders):
             for nth in range(sliders.count(words)):
-                check_slider(notebook, words, nth)
+                slider = notebook.slider(words, nth)
+                check_slider(notebook, slider, plots_beside(slider).first, share=0.7)
         check_dragging(notebook)
         check_keys_on_a_bar(notebook)
         check_player(notebook)
-        assert notebook.page_errors == []
-        assert notebook.kernel_errors() == []
-        assert notebook.foreign_requests == []
-
-
-def check_slider(notebook: Notebook, words: str, nth: int) -> None:
-    """A slider changes the plot in its own output, by keyboard and by mouse."""
-    slider = notebook.slider(words, nth)
-    plot = plot_beside(notebook, slider)
-    before = plot.inner_html()
-    notebook.press_slider(slider, "ArrowRight", times=3)
-    notebook.wait_for_change(plot, before)
-    notebook.wait_until_still(plot)  # all three presses are drawn: what follows is the mouse
-    before = plot.inner_html()
-    notebook.pull_slider(slider, share=0.7)
-    notebook.wait_for_change(plot, before)
-
-
-def plot_beside(notebook: Notebook, element):
-    """The first plot in the same output of the same cell."""
-    output = notebook.page.locator(".jp-OutputArea-output").filter(has=element)
-    return output.locator(".sd-plot").first
 
 
 def check_dragging(notebook: Notebook) -> None:
     """Dragging the first bar up by half of the chart moves all three plots of its panel."""
     bar = notebook.page.locator(".sd-drag").first
     notebook.reveal(bar)
-    plots = notebook.page.locator(".jp-OutputArea-output").filter(has=bar).locator(".sd-plot")
+    plots = plots_beside(bar)
     before = [plots.nth(i).inner_html() for i in range(plots.count())]
     box = bar.bounding_box()
     middle, mouse = box["x"] + box["width"] / 2, notebook.page.mouse
@@ -123,7 +96,7 @@ def check_player(notebook: Notebook) -> None:
 
 def test_an_exception_is_seen_and_a_second_run_does_not_count_twice(browser, lab):
     address, root = lab
-    write_notebook(root / "broken.ipynb", [BROKEN])
+    nbformat.write(make_notebook([BROKEN]), root / "broken.ipynb")
     with open_notebook(browser, address, "broken.ipynb") as notebook:
         for _ in range(3):
             notebook.run_all()
@@ -134,10 +107,3 @@ def test_an_exception_is_seen_and_a_second_run_does_not_count_twice(browser, lab
         notebook.press_slider(slider)
         notebook.page.get_by_text("ZeroDivisionError").first.wait_for(timeout=10_000)
         assert any("ZeroDivisionError" in words for words in notebook.kernel_errors())
-
-
-def write_notebook(path: Path, sources: list[str]) -> None:
-    """A notebook of code cells, without outputs."""
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    cells = [nbformat.v4.new_code_cell(source) for source in sources]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)

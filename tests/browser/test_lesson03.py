@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import pytest
 
-from tests.browser.jupyter import Notebook, open_notebook
-from tests.browser.test_lesson01 import check_slider, plot_beside
+from tests.browser.checks import check_slider, play_lesson, plots_beside
+from tests.browser.jupyter import Notebook
 
 pytestmark = pytest.mark.browser
-LESSON = Path(__file__).parents[2] / "notebooks" / "03_tree_masks.ipynb"
 
 
 def test_every_widget_of_the_lesson_answers(browser, lab):
-    address, root = lab
-    shutil.copy(LESSON, root / LESSON.name)
-    with open_notebook(browser, address, LESSON.name) as notebook:
-        notebook.run_all(timeout=300)
+    with play_lesson(browser, lab, "03_tree_masks") as notebook:
         check_clicking(notebook)
         check_keys(notebook)
         for words in ("cached tokens", "temperature T", "first guess passes", "later guess passes"):
-            check_slider(notebook, words, 0)
+            slider = notebook.slider(words)
+            check_slider(notebook, slider, plots_beside(slider).first, share=0.7)
         check_shape_sliders(notebook)
-        assert notebook.page_errors == []
-        assert notebook.kernel_errors() == []
-        assert notebook.foreign_requests == []
 
 
 def pick(notebook: Notebook, node: int):
@@ -37,7 +28,7 @@ def check_clicking(notebook: Notebook) -> None:
     """A click on a node changes the tree, the mask and the line of words."""
     node = pick(notebook, 2)
     notebook.reveal(node)
-    plots = notebook.page.locator(".jp-OutputArea-output").filter(has=node).locator(".sd-plot")
+    plots = plots_beside(node)
     before = [plots.nth(i).inner_html() for i in range(2)]
     node.click()
     for i, old in enumerate(before):
@@ -61,7 +52,7 @@ def check_shape_sliders(notebook: Notebook) -> None:
     """Branching and depth have few steps: one press of a key each, there and back."""
     for words in ("branching", "depth"):
         slider = notebook.slider(words)
-        plot = plot_beside(notebook, slider)
+        plot = plots_beside(slider).first
         before = plot.inner_html()
         notebook.press_slider(slider, "ArrowRight")
         before = notebook.wait_for_change(plot, before)

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import pytest
 
-from tests.browser.jupyter import Notebook, open_notebook
-from tests.browser.test_lesson04 import check_slider, check_steps, find_output, slider_in
+from tests.browser.checks import check_slider, check_steps, find_output, play_lesson, plots_beside
+from tests.browser.jupyter import Notebook
+from tests.browser.test_lesson04 import check_frames
 
 pytestmark = pytest.mark.browser
-LESSON = Path(__file__).parents[2] / "notebooks" / "06_eagle.ipynb"
 
 
 def test_every_widget_of_the_lesson_answers(browser, lab):
-    address, root = lab
-    shutil.copy(LESSON, root / LESSON.name)
-    with open_notebook(browser, address, LESSON.name) as notebook:
-        notebook.run_all(timeout=300)
-        check_widgets(notebook)
-        assert notebook.page_errors == []
-        assert notebook.kernel_errors() == []
-        assert notebook.foreign_requests == []
-
-
-def check_widgets(notebook: Notebook) -> None:
-    """The player of the tree and the chart of the heads, with all of their controls."""
-    tree = find_output(notebook, "node budget")
-    check_steps(notebook, tree, "Verdict at T = 0", "The target runs the 16 nodes in one forward")
-    for words in ("K, depth of the tree", "width, top_k", "node budget", "temperature T"):
-        check_slider(notebook, tree, words)
-        assert "Verdict" in tree.locator(".sd-frame").inner_text()
-    check_prompts(notebook, tree)
-    heads = notebook.page.locator(".jp-OutputArea-output").filter(
-        has_text="Acceptance by draft position"
-    )
-    for words in ("temperature T", "K, drafted tokens"):
-        check_chart(notebook, heads.first, words)
+    # Behind the exercises come the ablations, which hold the second widget's plots again.
+    with play_lesson(browser, lab, "06_eagle", until="play-positions") as notebook:
+        tree = find_output(notebook.slider("node budget"))
+        check_steps(notebook, tree, "Verdict at T = 0", "The target runs the 16 nodes in one")
+        for words in ("K, depth of the tree", "width, top_k", "node budget", "temperature T"):
+            check_frames(notebook, tree, words)
+            assert "Verdict" in tree.locator(".sd-frame").inner_text()
+        check_prompts(notebook, tree)
+        heads = find_output(notebook.slider("K, drafted tokens"))
+        for words in ("temperature T", "K, drafted tokens"):
+            slider = notebook.slider(words, within=heads)
+            check_slider(notebook, slider, *plots_beside(slider).all(), share=0)
 
 
 def check_prompts(notebook: Notebook, output) -> None:
@@ -49,22 +35,3 @@ def check_prompts(notebook: Notebook, output) -> None:
         before = notebook.wait_for_change(frame, before)
     assert "If␣the␣file" in frame.inner_text()
     assert output.bounding_box()["height"] == height
-
-
-def check_chart(notebook: Notebook, output, words: str) -> None:
-    """A slider redraws both charts by mouse and by keyboard, and no size moves."""
-    slider = slider_in(output, words)
-    notebook.reveal(slider)
-    charts = [output.locator(".sd-plot").nth(i) for i in (0, 1)]
-    heights = [chart.locator("svg").bounding_box()["height"] for chart in charts]
-    for move in (
-        lambda: notebook.pull_slider(slider, share=0),
-        lambda: notebook.press_slider(slider, "ArrowRight"),
-        lambda: notebook.press_slider(slider, "ArrowLeft"),
-    ):
-        before = [chart.inner_html() for chart in charts]
-        move()
-        for chart, old in zip(charts, before, strict=True):
-            notebook.wait_for_change(chart, old)
-        notebook.wait_until_still(charts[0])
-    assert [chart.locator("svg").bounding_box()["height"] for chart in charts] == heights
