@@ -6,7 +6,6 @@ import io
 import json
 import platform
 import signal
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,20 +19,15 @@ from lessonlib.decoding.trace import Round, Trace
 from lessonlib.drafting.eagle import save_head
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.lab import bench, bench_run, timing
-from lessonlib.lab.bench_cells import Cell, cut_prompts, describe_cell, make_clock
+from lessonlib.lab.bench_cells import Cell, cut_prompts, describe_cell
 from lessonlib.lab.bench_report import LEGEND, print_results, write_markdown, write_row
-from lessonlib.lab.bench_rows import (
-    Costs,
-    Turn,
-    count_asked,
-    count_depths,
-    describe_row,
-    explain_slow,
-    summarize_ratios,
-)
-from lessonlib.lab.calibration import NODES, calibrate, count_tokens, list_full_rounds, play_turn
-from lessonlib.lab.pairs import load_pair
+from lessonlib.lab.bench_rows import Costs, count_asked, count_depths, describe_row, explain_slow
+from lessonlib.lab.calibration import NODES, calibrate, count_tokens, list_full_rounds
+from lessonlib.lab.fingerprint import take_fingerprint
+from lessonlib.lab.pairs import bundled_folder, load_pair
 from lessonlib.lab.proposers import PLAIN, Proposer, Size, list_missing, list_proposers
+from lessonlib.lab.race import play_turn, race
+from lessonlib.lab.turns import Turn, find_middle, split_round, summarize_ratios
 from lessonlib.theory.verify import Test
 from tests.tinypair import write_pair
 from tests.tinytarget import make_head
@@ -124,11 +118,22 @@ def test_a_row_holds_what_its_turns_say():
     assert (row["drafted"], row["accepted"], row["rounds"]) == (6, 3, 4)
     assert row["alpha"] == 0.5
     assert row["alpha_path"] == 3 / 5
-    assert row["depth"] == 6 / 4
-    assert row["predicted"] == pytest.approx(7 / 4 / (0.5 * 1.5 + 1.25))
+    assert row["middle"]["predicted"] == pytest.approx(7 / 4 / (0.5 * 6 / 4 + 1.25))
     assert row["turns"] == [
         {"tokens": 7, "rounds": 4, "seconds": 10.0, "draft": 2.0, "target": 7.0}
     ]
+
+
+def test_prediction_and_cost_are_those_of_the_median_repeat():
+    plain = [Turn(7, 7, seconds) for seconds in (7.0, 7.0, 70.0)]
+    halves = [(2.0, 7.0, 10.0), (1.0, 2.0, 4.0), (1.0, 3.0, 5.0)]
+    turns = [Turn(7, 4, total, draft, target, make_trace()) for draft, target, total in halves]
+    assert find_middle(plain, turns) == 1  # the ratios are 0.7, 1.75 and 14
+    middle = describe_row("x", plain, turns, Costs(Size(2), 0.5, 1.25))["middle"]
+    assert [middle[part] for part in ("draft", "target", "rest")] == [1 / 4, 2 / 4, 1 / 4]
+    # The tokens of a round over its cost are the measured speed.
+    assert middle["tau"] / (1 / 4 + 2 / 4 + 1 / 4) == pytest.approx(1.75)
+    assert split_round(plain, turns) == pytest.approx((4 / 48, 12 / 48, 3 / 48))
 
 
 def describe(speed, c=0.5, v=1.25, K=2, **changes):
@@ -142,12 +147,11 @@ def describe(speed, c=0.5, v=1.25, K=2, **changes):
     [
         (describe(1.2), ""),
         (describe(0.999), ""),  # 1.00 in the table: nobody lost
-        (describe(0.8), "x 0.80x, slower: a round brings 1.75 tokens and costs 2.00 plain forwards "
-         "(c x K + v = 0.50 x 1.5 + 1.25); to pay, alpha along the path must be 0.72, it is 0.60"),
+        (describe(0.8), "x 0.80x, slower: a round brought 1.75 tokens and took 2.19 plain rounds "
+         "(drafting 0.44, verifying 1.53, the loop 0.22); to pay, alpha along the path must be "
+         "0.72, it was 0.60"),
         (describe(0.8, v=2.5), "; at this c and v no alpha pays"),
-        (describe(0.8, c=0.1), "; the loop around them takes 10% of the time"),
-        (describe(0.8, alpha_path=0.9),
-         "; alpha 0.90 at every depth, and room for K to the end, would pay"),
+        (describe(0.8, c=0.1), "(drafting 0.44, verifying 1.53, the loop 0.22)"),
     ],
 )  # fmt: skip
 def test_who_loses_is_told_why(row, reason):
@@ -192,7 +196,8 @@ class Band:
 def test_a_cell_is_interleaved_and_nobody_is_always_first():
     band, ticks = Band(a=2.0, b=1.0, c=4.0), []
     cell = Cell("code", 0.7)
-    cell.play([[1], [2], [3], [4]], band.entrants(), lambda: ticks.append(1))
+    prompts = [[1], [2], [3], [4]]
+    race(band.entrants(), prompts, Sampling(0.7), lambda: ticks.append(1), cell.turns)
     assert "".join(call[0] for call in band.calls) == "abcbcacababc"
     assert [call[1:] for call in band.calls[::3]] == [((i + 1,), 0.7, i) for i in range(4)]
     assert len(ticks) == 12
@@ -208,7 +213,7 @@ def test_ctrl_c_keeps_whole_repeats_only():
     band, cell = Band(a=1.0, b=1.0), Cell("code", 0.0)
     band.stop_at = ("a", 2)
     with pytest.raises(KeyboardInterrupt):
-        cell.play([[1]] * 5, band.entrants())
+        race(band.entrants(), [[1]] * 5, Sampling(0), turns=cell.turns)
     assert {name: len(turns) for name, turns in cell.turns.items()} == {"a": 2, "b": 2}
     assert describe_cell(cell, {})["repeats"] == 2
 
@@ -219,16 +224,6 @@ def test_prompts_come_from_the_second_half_and_differ():
     assert all(prompt == list(range(prompt[-1] - 19, prompt[-1] + 1)) for prompt in prompts)
     with pytest.raises(ValueError, match="ask for fewer repeats or fewer tokens"):
         cut_prompts([1, 2, 3], 5, 20)
-
-
-def test_the_clock_waits_for_a_gpu_only(monkeypatch):
-    import torch
-
-    waited = []
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(1))
-    assert make_clock(SimpleNamespace(device=torch.device("cpu"))) is time.perf_counter
-    assert make_clock(SimpleNamespace(device=torch.device("cuda")))() > 0
-    assert waited == [1]
 
 
 # ---- calibration: c, v and the size they lead to
@@ -258,7 +253,7 @@ def calibrate_toys(clock, draft_seconds, more, K=None, seed=1):
     target = SlowModel(clock, 1.0, more)
     draft = SlowModel(clock, draft_seconds, 0.0, seed)
     proposers = {"draft": Proposer(lambda sampling, size: SmallModelDrafter(draft, sampling))}
-    costs = calibrate(target, proposers, [0, 1, 2], (0.7, 1.0), lambda: clock.now, K)
+    costs = calibrate(target, proposers, [0, 1, 2], (0.7, 1.0), K)
     return costs["draft"]
 
 
@@ -462,6 +457,14 @@ def test_the_readmes_table_is_made_from_the_json(whole_run):
             assert f"* T = 1: {explain_slow(row)}" in made
 
 
+def test_the_stored_benchmark_is_of_the_bundled_weights_and_everybody():
+    # Fails after either changed: run `python course.py bench --json lessonlib/data/bench.json`.
+    results = json.loads(readme.BENCH.read_text(encoding="utf-8"))
+    assert results["weights"] == take_fingerprint(bundled_folder())
+    for cell in results["cells"]:
+        assert [row["proposer"] for row in cell["rows"]] == EVERYBODY
+
+
 def test_the_readme_shows_the_stored_benchmark():
     text = (readme.ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.read_part(text, "bench") == readme.write_bench_table()
@@ -506,13 +509,12 @@ def test_offline_gpt2_names_the_bundled_pair(monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize("whole", [0, 1])
 def test_ctrl_c_prints_and_keeps_what_was_measured(folder, tmp_path, capsys, monkeypatch, whole):
     """The signal comes in the middle of the second cell, or before anything was measured."""
-    played = Cell.play
 
-    def play(cell, prompts, entrants, progress):
-        if not whole or cell.T == 0.7:
+    def race_until(entrants, prompts, sampling, *rest):
+        if not whole or sampling.temperature == 0.7:
             prompts = [*prompts[: 2 * whole], None]
             entrants = {name: stop_without_prompt(entrant) for name, entrant in entrants.items()}
-        played(cell, prompts, entrants, progress)
+        race(entrants, prompts, sampling, *rest)
 
     def stop_without_prompt(entrant):
         def turn(prompt, *how):
@@ -522,7 +524,7 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(folder, tmp_path, capsys, mon
 
         return turn
 
-    monkeypatch.setattr(bench_run.Cell, "play", play)
+    monkeypatch.setattr(bench_run, "race", race_until)
     file = tmp_path / "bench.json"
     assert run(folder, "--quick", "--K", "2", "--json", str(file)) == 130
     captured = capsys.readouterr()

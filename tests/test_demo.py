@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from lessonlib.decoding.trace import Round, Trace
-from lessonlib.lab import demo, timing
+from lessonlib.lab import demo
 from lessonlib.lab.pairs import load_pair
 from lessonlib.theory.verify import Test
 from tests.tinypair import write_pair
@@ -26,8 +26,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def one_repeat(monkeypatch):
     """One timed run of each is enough here."""
-    real = timing.time_interleaved
-    monkeypatch.setattr(timing, "time_interleaved", lambda runs, repeats=1: real(runs, 1))
+    monkeypatch.setenv("COURSE_REPEATS", "1")
 
 
 def trace_of() -> Trace:

@@ -138,6 +138,6 @@ def test_requests_go_on_in_one_text_under_one_gate():
     )
     assert {p.cost for p in served.rounds if p.mode == PLAIN} == {1.0}
     assert {p.cost for p in served.rounds if p.mode != PLAIN} == {1.7}
-    assert served.seconds == pytest.approx(sum(spent.total for spent in served.spent)) != 0
+    assert served.seconds == pytest.approx(sum(turn.seconds for turn in served.turns)) != 0
     plain = serve(pair.target, None, (1.0,), settings, prompt=[0], tokens=5, K=3)
     assert [played.tokens for played in plain.rounds] == [1] * 5

@@ -1,8 +1,7 @@
-"""Racing: seconds go where they were spent, prefills go nowhere, and the median is kept."""
+"""Racing: seconds go where they were spent, prefills go nowhere, and all get the same."""
 
 from __future__ import annotations
 
-import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,10 +9,13 @@ import pytest
 
 from lessonlib.decoding.loop import decode, generate
 from lessonlib.decoding.sampling import Sampling
+from lessonlib.drafting.gated import GatedDrafter
 from lessonlib.drafting.small import SmallModelDrafter
-from lessonlib.lab.contest import PLAIN, list_contestants, make_entrants, shape_tree
+from lessonlib.lab.contest import list_contestants, shape_tree
 from lessonlib.lab.kinds import list_kinds, read_rows
-from lessonlib.lab.race import Spent, race, run_timed
+from lessonlib.lab.proposers import PLAIN
+from lessonlib.lab.race import list_entrants, race, time_run
+from lessonlib.theory.controller import Gate, Settings
 from tests.toys import TableModel, coins_of
 
 
@@ -44,58 +46,40 @@ def test_seconds_are_told_apart_and_prefills_left_out():
     clock, target, draft = make_pair()
     drafter = SmallModelDrafter(draft, Sampling(1.0))
     run = decode(target, drafter, [0, 1, 2], max_new_tokens=12, K=2, coins=coins_of(0))
-    trace, spent = run_timed(run, target, lambda: clock.now)
-    assert spent.target == 10 * len(trace.rounds)  # not one more for the prefill
-    assert spent.rest == 0
-    assert spent.draft == draft.forwards - 1  # its first forward ran the prompt
-    assert spent.total == spent.target + spent.draft
+    turn = time_run(run, target, lambda: clock.now)
+    assert turn.target == 10 * turn.rounds  # not one more for the prefill
+    assert turn.rest == 0
+    assert turn.draft == draft.forwards - 1  # its first forward ran the prompt
+    assert turn.seconds == turn.target + turn.draft
     alone = generate(
         target, SmallModelDrafter(draft, Sampling(1.0)), [0, 1, 2], max_new_tokens=12, K=2,
         coins=coins_of(0),
     )  # fmt: skip
-    assert trace.new_tokens == alone.new_tokens
+    assert turn.trace.new_tokens == alone.new_tokens
 
 
-def test_a_race_keeps_the_median_after_a_warm_up(monkeypatch):
-    monkeypatch.delenv("COURSE_REPEATS", raising=False)
-    clock, target, _ = make_pair()
-    times = itertools.chain([1000.0], [3.0, 1.0, 2.0], itertools.repeat(0.0))
-
-    def runs():
-        target.seconds = next(times)
-        return [decode(target, None, [0, 1], max_new_tokens=2, coins=coins_of(s)) for s in (1, 2)]
-
-    turns = []
-    laps = race(target, {"plain": runs}, 3, lambda: clock.now, lambda: turns.append(1))
-    assert laps["plain"].spent.target == 2.0 * 4
-    assert (laps["plain"].tokens, laps["plain"].rounds, laps["plain"].tau) == (4, 4, 1.0)
-    assert laps["plain"].seconds_per_token == 2.0
-    assert len(turns) == 4
-
-
-def test_the_suite_may_ask_for_one_repeat(monkeypatch):
-    monkeypatch.setenv("COURSE_REPEATS", "1")
-    clock, target, _ = make_pair()
-    turns = []
-    options = {"progress": lambda: turns.append(1), "warm_up": False}
-    make = lambda: [decode(target, None, [0, 1], max_new_tokens=1, coins=coins_of(0))]  # noqa: E731
-    race(target, {"plain": make}, 5, lambda: clock.now, **options)
-    assert len(turns) == 1
-
-
-def test_seconds_add_up():
-    assert Spent(1, 2, 3) + Spent(4, 5, 6) == Spent(5, 7, 9)
+def test_a_draft_that_kept_silent_pays_for_catching_up():
+    clock, target, draft = make_pair()
+    plainly = Gate("plain", (), 0)
+    settings = Settings(window=9, threshold=0.0, hysteresis=0.0, probe=3)
+    drafter = GatedDrafter(SmallModelDrafter(draft, Sampling(1.0)), settings, plainly)
+    run = decode(target, drafter, [0, 1, 2], max_new_tokens=12, K=2, coins=coins_of(0))
+    turn = time_run(run, target, lambda: clock.now)
+    assert turn.rounds > 3
+    assert turn.draft == draft.forwards  # the first probe runs the whole text, on the clock
 
 
 def test_every_contestant_decodes_and_plain_is_among_the_entrants():
     pair = make_toy_pair()
     contestants = list_contestants(pair)
-    entrants = make_entrants(pair.target, contestants, [0, 1, 2], 1.5, 3, 12, (1, 2))
+    sizes = {name: one.size(3) for name, one in contestants.items()}
+    entrants = list_entrants(pair.target, contestants, sizes, tokens=12)
     assert list(entrants) == [PLAIN, *contestants]
-    for name, make_runs in entrants.items():
-        traces = [run_timed(run, pair.target)[0] for run in make_runs()]
-        assert [len(trace.new_tokens) for trace in traces] == [12, 12]
-        deepest = max(len(set(r.parents)) or len(r.drafted) for t in traces for r in t.rounds)
+    for name, turns in race(entrants, [[0, 1, 2]] * 2, Sampling(1.5)).items():
+        assert [turn.tokens for turn in turns] == [12, 12]
+        assert turns[0].trace.new_tokens != turns[1].trace.new_tokens, "a repeat has its own seed"
+        rounds = [round for turn in turns for round in turn.trace.rounds]
+        deepest = max(len(set(r.parents)) or len(r.drafted) for r in rounds)
         assert (deepest == 0) == (name == PLAIN)
 
 

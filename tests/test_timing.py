@@ -83,3 +83,16 @@ def test_the_real_clock_gives_positive_ratios():
     costs = measure_costs(TableModel(4, 1), TableModel(4, 2), 4, rows=5, repeats=3)
     assert np.isfinite(costs).all()
     assert min(costs) > 0
+
+
+def test_the_clock_waits_for_a_gpu_only(monkeypatch):
+    import torch
+
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(1))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert timing.read_clock() <= timing.read_clock()
+    assert waited == []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    timing.read_clock()
+    assert waited == [1]

@@ -1,4 +1,4 @@
-"""A benchmark's cell: one text at one temperature, played by everybody in turn.
+"""A benchmark's cell: one text at one temperature, raced by everybody.
 
 In each repeat everybody decodes the same prompt with the same seed; the next repeat has
 another prompt, cut from the same text, and other coins, so the spread of the repeats also
@@ -7,17 +7,11 @@ tells how much the text matters.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lessonlib.decoding.sampling import Sampling
-from lessonlib.lab.bench_rows import ASSISTED, TRANSFORMERS, Turn, describe_row, summarize_ratios
-from lessonlib.lab.calibration import play_turn
-from lessonlib.lab.proposers import PLAIN
-from lessonlib.lab.race import Clock
-
-Entrant = Callable[[Sequence[int], Sampling, int], Turn]  # (prompt, sampling, seed)
+from lessonlib.lab.bench_rows import ASSISTED, TRANSFORMERS, describe_row
+from lessonlib.lab.turns import Turn, summarize_ratios
 
 
 @dataclass
@@ -27,23 +21,6 @@ class Cell:
     text: str
     T: float
     turns: dict[str, list[Turn]] = field(default_factory=dict)
-
-    def play(
-        self, prompts: Sequence[Sequence[int]], entrants: Mapping[str, Entrant],
-        progress: Callable[[], object] = lambda: None,
-    ) -> None:  # fmt: skip
-        """One repeat for each prompt, each begun by another entrant than the one before.
-
-        So nobody is always the first, or always behind the same neighbour.
-        """
-        names = list(entrants)
-        for repeat, prompt in enumerate(prompts):
-            start, played = repeat % len(names), {}
-            for name in [*names[start:], *names[:start]]:
-                played[name] = entrants[name](prompt, Sampling(self.T), repeat)
-                progress()
-            for name in names:  # only now: what Ctrl-C cuts short has no partners
-                self.turns.setdefault(name, []).append(played[name])
 
 
 def describe_cell(cell: Cell, costs: Mapping) -> dict:
@@ -72,35 +49,3 @@ def cut_prompts(tokens: Sequence[int], count: int, most: int) -> list[list[int]]
     half = len(tokens) / 2
     ends = [round(half + half * i / max(1, count - 1)) for i in range(count)]
     return [list(tokens[max(0, end - most) : end]) for end in ends]
-
-
-def list_entrants(
-    target, proposers: Mapping, costs: Mapping, rivals: Mapping, tokens: int, clock: Clock
-) -> dict[str, Entrant]:
-    """Everybody by name, plain decoding first; each turn is ``tokens`` tokens on ``clock``."""
-
-    def enter(proposer, size) -> Entrant:
-        return lambda prompt, sampling, seed: play_turn(
-            target, proposer, size, prompt,
-            tokens=tokens, sampling=sampling, seed=seed, clock=clock,
-        )  # fmt: skip
-
-    def enter_rival(rival) -> Entrant:
-        return lambda prompt, sampling, seed: rival(prompt, tokens, sampling, seed, clock)
-
-    entrants = {PLAIN: enter(None, None)}
-    entrants |= {name: enter(p, costs[name].size) for name, p in proposers.items()}
-    return entrants | {name: enter_rival(rival) for name, rival in rivals.items()}
-
-
-def make_clock(model) -> Clock:
-    """Seconds, once the GPU has finished what it was given; on the CPU nothing waits."""
-    if model.device.type != "cuda":
-        return time.perf_counter
-    import torch
-
-    def read() -> float:
-        torch.cuda.synchronize()
-        return time.perf_counter()
-
-    return read

@@ -19,16 +19,18 @@ COLUMNS = (
     "proposer", "K (nodes)", "α", "α by position", "τ", "accepted / drafted / rounds",
     "c", "v", "loop", "predicted", "measured", "ms/token",
 )  # fmt: skip
-DETAILS = ("accepted / drafted / rounds", "ms/token")  # left out where there is little room
+DETAILS = ("accepted / drafted / rounds", "ms/token")  # left out of a narrow terminal
 ROOMY = 130  # columns of a terminal
 WIDTHS = {"proposer": 12, "predicted": 9, "measured": 11}  # at least: a cut number is a wrong one
 LEGEND = (
     "K: how deep a round drafts (and how many nodes a tree has), chosen in a short calibration "
-    "unless --K says. α: mean of Σ min(p, q) over the tested tokens. α by position: of the rounds "
-    "that had a token tested that deep, the share in which one passed. τ: tokens per target "
-    "forward. c: one draft forward, v: verifying a whole round (a tree's nodes included), both in "
-    "plain target forwards. loop: time outside all forwards. predicted: τ / (c·K + v). measured: "
-    "speed over plain decoding, the median of the repeats' paired ratios (lowest to highest)."
+    "unless --K says. α: mean of Σ min(p, q) over the tested tokens, in a tree over each sibling. "
+    "α by position: of the rounds that had a token tested that deep, the share in which one "
+    "passed. τ: tokens per target forward, all repeats together. c: one draft forward, v: "
+    "verifying a whole round (a tree's nodes included), both in plain target forwards. loop: time "
+    "outside all forwards. measured: speed over plain decoding, the median of the repeats' paired "
+    "ratios (lowest to highest; each repeat has another prompt). predicted: τ / (c·K + v) of the "
+    "median repeat."
 )
 
 
@@ -84,7 +86,8 @@ def write_row(row: dict) -> dict[str, str]:
         counts = f"{row['accepted']} / {row['drafted']} / {row['rounds']}"
         cells |= {"K (nodes)": f"{row['K']}{nodes}", "α by position": " ".join(rates) or "-"}
         cells |= {"α": _show(row["alpha"]), "accepted / drafted / rounds": counts}
-        cells |= {name: f"{row[name]:.2f}" for name in ("c", "v", "predicted")}
+        cells |= {name: f"{row[name]:.2f}" for name in ("c", "v")}
+        cells["predicted"] = f"{row['middle']['predicted']:.2f}"
     return {name: cells.get(name, "-") for name in COLUMNS}
 
 
@@ -119,7 +122,7 @@ def write_markdown(results: dict) -> str:
         f"`{results['command']}` on {machine['gpu'] or machine['cpu']} ({machine['cores']} cores, "
         f"{machine['threads']} thread{'s' * (machine['threads'] > 1)}), Python "
         f"{machine['python']}, PyTorch {machine['torch']}, transformers {machine['transformers']}; "
-        f"{results['tokens']} tokens a turn."
+        f"{results['tokens']} tokens a turn{_tell_load(machine)}."
     )
     parts.append(LEGEND)
     for text in dict.fromkeys(cell["text"] for cell in results["cells"]):
@@ -129,8 +132,14 @@ def write_markdown(results: dict) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+def _tell_load(machine: dict) -> str:
+    """What else the machine did: seconds of a busy one are worth less."""
+    load = machine["load when it began"]
+    return "" if load is None else f"; load average when it began {load:.1f}"
+
+
 def _write_table(cells: list[dict]) -> str:
-    names = [name for name in COLUMNS if name not in DETAILS]
+    names = [name for name in COLUMNS if name != "ms/token"]  # a machine's, not the method's
     lines = [["T", *names], ["---"] * (len(names) + 1)]
     for cell in cells:
         for row in cell["rows"]:

@@ -1,8 +1,4 @@
-"""From raw turns to a row of the benchmark's table: pure arithmetic, no model and no clock.
-
-A *turn* is one entrant decoding one prompt once. In every repeat all entrants take a turn
-on the same prompt, so a turn has a partner: plain decoding's turn of the same repeat.
-"""
+"""From raw turns to a row of the benchmark's table: pure arithmetic, no model and no clock."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lessonlib.decoding.trace import Trace
+from lessonlib.lab.turns import Turn, find_middle, measure_tau, split_round, summarize_ratios
 from lessonlib.theory.speedup import break_even_alpha
 
 if TYPE_CHECKING:
@@ -25,48 +22,12 @@ FIRST_ROUND = 21
 
 
 @dataclass(frozen=True)
-class Turn:
-    """What one turn took. The prefill is in no count and in no second.
-
-    ``draft`` and ``target`` are the seconds inside the two models' forwards, and ``trace``
-    says what was drafted; all three are None for an entrant that cannot be looked into.
-    """
-
-    tokens: int
-    rounds: int
-    seconds: float
-    draft: float | None = None
-    target: float | None = None
-    trace: Trace | None = None
-
-    @property
-    def per_token(self) -> float:
-        return self.seconds / self.tokens
-
-
-@dataclass(frozen=True)
 class Costs:
     """A proposer as calibrated: the size of its rounds, and c and v(width) at that size."""
 
     size: Size
     c: float
     v: float
-
-
-def summarize_ratios(base: Sequence[Turn], turns: Sequence[Turn]) -> dict[str, float]:
-    """How many times faster than ``base``: the median over the repeats of the paired ratio.
-
-    The ratio is taken inside each repeat, where both ran within seconds of each other on
-    the same prompt: a busy minute slows both and cancels. A ratio of two medians would
-    set a quiet turn of one against a busy turn of the other. ``low`` and ``high`` are the
-    extreme repeats: of so few, no finer spread can be told.
-
-    >>> quick, slow = Turn(10, 5, seconds=1.0), Turn(10, 5, seconds=4.0)
-    >>> summarize_ratios([Turn(10, 10, 2.0), Turn(10, 10, 8.0)], [quick, slow])
-    {'median': 2.0, 'low': 2.0, 'high': 2.0}
-    """
-    ratios = [a.per_token / b.per_token for a, b in zip(base, turns, strict=True)]
-    return {"median": median(ratios), "low": min(ratios), "high": max(ratios)}
 
 
 def count_depths(traces: Sequence[Trace]) -> tuple[list[int], list[int]]:
@@ -95,10 +56,9 @@ def describe_row(
 
     Without ``costs`` it is plain decoding or an entrant of another library.
     """
-    tokens, rounds = sum(t.tokens for t in turns), sum(t.rounds for t in turns)
     row = {
         "proposer": name,
-        "tau": tokens / rounds,
+        "tau": measure_tau(turns),
         "ms_per_token": 1e3 * median(turn.per_token for turn in turns),
         "speedup": summarize_ratios(plain, turns),
         "loop": _share_of_loop(turns),
@@ -108,37 +68,57 @@ def describe_row(
             for t in turns
         ],
     }
-    return row | (_describe_drafting(turns, costs, row["tau"]) if costs else {})
+    if costs is None:
+        return row
+    middle = find_middle(plain, turns)
+    return {
+        **row,
+        **_describe_drafting(turns, costs),
+        "middle": _describe_middle(plain[middle], turns[middle], costs),
+    }
 
 
 def _share_of_loop(turns: Sequence[Turn]) -> float | None:
     """The share of the seconds that neither model's forwards took: to sample, test, commit."""
     if any(turn.target is None for turn in turns):
         return None
-    return 1 - sum(t.draft + t.target for t in turns) / sum(t.seconds for t in turns)
+    return sum(turn.rest for turn in turns) / sum(turn.seconds for turn in turns)
 
 
-def _describe_drafting(turns: Sequence[Turn], costs: Costs, tau: float) -> dict:
-    """What a proposer's row has on top: α, the counts, c, v and what they predict."""
+def _describe_drafting(turns: Sequence[Turn], costs: Costs) -> dict:
+    """What a proposer's row has on top: the size of its rounds, c, v, α and the counts."""
     traces = [turn.trace for turn in turns]
     reached, passed = count_depths(traces)
-    rounds = sum(len(trace.rounds) for trace in traces)
-    depth = sum(count_asked(trace, costs.size.K) for trace in traces) / rounds
     alphas = [test.alpha for trace in traces for r in trace.rounds for test in r.tests]
     return {
         "K": costs.size.K,
         "nodes": costs.size.nodes,
+        "c": costs.c,
+        "v": costs.v,
         "alpha": float(np.mean(alphas)) if alphas else None,
         "alpha_path": sum(passed) / sum(reached) if reached else None,
         "reached": reached,
         "passed": passed,
-        "rounds": rounds,
+        "rounds": sum(turn.rounds for turn in turns),
         "drafted": sum(trace.drafted for trace in traces),
         "accepted": sum(trace.accepted for trace in traces),
-        "depth": depth,
-        "c": costs.c,
-        "v": costs.v,
+    }
+
+
+def _describe_middle(plain: Turn, turn: Turn, costs: Costs) -> dict:
+    """The repeat with the median ratio: what the formula says of it, and what a round took.
+
+    Prompts differ in how easy they are, so prediction and measurement must be of one turn.
+    """
+    depth = count_asked(turn.trace, costs.size.K) / turn.rounds
+    tau = measure_tau([turn])
+    draft, target, rest = split_round([plain], [turn])
+    return {
+        "tau": tau,
         "predicted": tau / (costs.c * depth + costs.v),
+        "draft": draft,
+        "target": target,
+        "rest": rest,
     }
 
 
@@ -150,8 +130,7 @@ def is_slow(row: dict) -> bool:
 def explain_slow(row: dict) -> str:
     """Why a row is slower than plain decoding, in one line; empty if it is not.
 
-    A proposer loses because its rounds cost more than they bring (c, v, α), or, where
-    that does not explain it, in the loop around the forwards.
+    The speed is the tokens of a round over its cost, both of the repeat that is the median.
     """
     speed = row["speedup"]["median"]
     if not is_slow(row):
@@ -159,20 +138,19 @@ def explain_slow(row: dict) -> str:
     verdict = f"{row['proposer']} {speed:.2f}x, slower: "
     if "c" not in row:
         return verdict + _explain_foreign(row)
-    c, v, depth, alpha = row["c"], row["v"], row["depth"], row["alpha_path"]
-    cost = c * depth + v
+    middle = row["middle"]
+    cost = middle["draft"] + middle["target"] + middle["rest"]
     text = (
-        f"{verdict}a round brings {row['tau']:.2f} tokens and costs {cost:.2f} plain forwards "
-        f"(c x K + v = {c:.2f} x {depth:.1f} + {v:.2f})"
+        f"{verdict}a round brought {middle['tau']:.2f} tokens and took {cost:.2f} plain rounds "
+        f"(drafting {middle['draft']:.2f}, verifying {middle['target']:.2f}, the loop "
+        f"{middle['rest']:.2f})"
     )
-    if row["predicted"] >= 1:
-        return f"{text}; the loop around them takes {row['loop']:.0%} of the time"
-    needed = break_even_alpha(row["K"], c, v)
+    alpha, needed = row["alpha_path"] or 0, break_even_alpha(row["K"], row["c"], row["v"])
     if needed is None:
         return f"{text}; at this c and v no alpha pays"
-    if (alpha or 0) >= needed:  # by the formula of one alpha it pays, and it does not
-        return f"{text}; alpha {alpha:.2f} at every depth, and room for K to the end, would pay"
-    return f"{text}; to pay, alpha along the path must be {needed:.2f}, it is {alpha or 0:.2f}"
+    if alpha < needed:
+        return f"{text}; to pay, alpha along the path must be {needed:.2f}, it was {alpha:.2f}"
+    return text
 
 
 def _explain_foreign(row: dict) -> str:

@@ -6,13 +6,17 @@ import argparse
 
 from tqdm import tqdm
 
+from lessonlib.decoding.sampling import Sampling
 from lessonlib.lab import pairs
-from lessonlib.lab.bench_cells import Cell, cut_prompts, describe_cell, list_entrants, make_clock
+from lessonlib.lab.bench_cells import Cell, cut_prompts, describe_cell
 from lessonlib.lab.bench_report import describe_machine
 from lessonlib.lab.bench_rows import FIRST_ROUND
 from lessonlib.lab.calibration import calibrate
+from lessonlib.lab.fingerprint import take_fingerprint
 from lessonlib.lab.kinds import list_kinds
 from lessonlib.lab.proposers import list_missing, list_proposers
+from lessonlib.lab.race import Entrant, list_entrants, race
+from lessonlib.lab.timing import read_clock
 
 TEMPERATURES = (0.0, 0.7, 1.0)
 QUICK_TEXTS = ("code",)
@@ -36,20 +40,23 @@ class Bench:
         self.machine = describe_machine(target)
         proposers, self.notes = list_proposers(pair), list_missing(pair)
         prompts, early = self._cut_prompts(pair)
-        rivals, clock = self._load_rivals(pair), make_clock(target)
+        rivals = self._load_rivals(pair)
         # On a pipe the bar would be noise in somebody's log.
         with tqdm(unit="turn", disable=None, leave=False) as bar:
             turns = self.options.repeats * (1 + len(proposers) + len(rivals))
             bar.total = len(TEMPERATURES) * (1 + len(proposers) + len(prompts) * turns) + 1
             bar.set_description("calibration")
             K = self.options.K
-            self.costs = calibrate(target, proposers, early, TEMPERATURES, clock, K, bar.update)
-            entrants = list_entrants(target, proposers, self.costs, rivals, tokens, clock)
+            self.costs = calibrate(target, proposers, early, TEMPERATURES, K, bar.update)
+            sizes = {name: costs.size for name, costs in self.costs.items()}
+            entrants = list_entrants(target, proposers, sizes, tokens)
+            entrants |= {name: _enter_rival(rival, tokens) for name, rival in rivals.items()}
             for text in prompts:
                 for T in TEMPERATURES:
                     bar.set_description(f"{text}, T = {T:g}")
                     self.cells.append(Cell(text, T))
-                    self.cells[-1].play(prompts[text], entrants, bar.update)
+                    turns = self.cells[-1].turns
+                    race(entrants, prompts[text], Sampling(T), bar.update, turns)
 
     def _cut_prompts(self, pair: pairs.Pair) -> tuple[dict[str, list[list[int]]], list[int]]:
         """The prompts of every text, and one from further up in the code to calibrate on."""
@@ -83,8 +90,13 @@ class Bench:
         """All that was measured, as plain data for JSON."""
         return {
             "machine": self.machine,
+            "weights": take_fingerprint(pairs.find_home(self.options.pair)),
             "tokens": self.options.tokens,
             "interrupted": interrupted,
             "notes": self.notes,
             "cells": [describe_cell(cell, self.costs) for cell in self.cells if cell.turns],
         }
+
+
+def _enter_rival(rival, tokens: int) -> Entrant:
+    return lambda prompt, sampling, seed: rival(prompt, tokens, sampling, seed, read_clock)

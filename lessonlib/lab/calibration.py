@@ -15,10 +15,11 @@ import numpy as np
 
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.decoding.trace import Round, Trace
-from lessonlib.lab.bench_rows import Costs, Turn, count_asked
-from lessonlib.lab.proposers import Proposer, Size, start_run
-from lessonlib.lab.race import Clock, run_timed
+from lessonlib.lab.bench_rows import Costs, count_asked
+from lessonlib.lab.proposers import Proposer, Size
+from lessonlib.lab.race import play_turn
 from lessonlib.lab.timing import time_interleaved
+from lessonlib.lab.turns import Turn
 from lessonlib.theory.treemask import under_root
 
 DEEPEST = 8  # the longest draft that is tried where nobody asks for one
@@ -26,23 +27,9 @@ NODES = (4, 8, 16, 24)
 TOKENS = 48
 
 
-def play_turn(
-    target, proposer: Proposer | None, size: Size | None, prompt: Sequence[int], *,
-    tokens: int, sampling: Sampling, seed: int, clock: Clock,
-) -> Turn:  # fmt: skip
-    """Decode ``tokens`` tokens behind ``prompt`` once, on the clock. No proposer: plain.
-
-    An end of text does not stop it: all must emit equally many tokens.
-    """
-    run = start_run(target, proposer, size, prompt, tokens=tokens, sampling=sampling, seed=seed)
-    trace, spent = run_timed(run, target, clock)
-    rounds = len(trace.rounds)
-    return Turn(len(trace.new_tokens), rounds, spent.total, spent.draft, spent.target, trace)
-
-
 def calibrate(
     target, proposers: Mapping[str, Proposer], prompt: Sequence[int],
-    temperatures: Sequence[float], clock: Clock,
+    temperatures: Sequence[float],
     K: int | None = None, progress: Callable[[], object] = lambda: None,
 ) -> dict[str, Costs]:  # fmt: skip
     """The size of each proposer's rounds that the formula likes best, with its c and v.
@@ -55,7 +42,7 @@ def calibrate(
     tokens = min(max(TOKENS, 3 * deepest), target.context - len(prompt))
     turns: dict[str, list[tuple[Turn, Turn]]] = {name: [] for name in proposers}
     for seed, T in enumerate(temperatures):
-        how = {"tokens": tokens, "sampling": Sampling(T), "seed": seed, "clock": clock}
+        how = {"tokens": tokens, "sampling": Sampling(T), "seed": seed}
         plain = play_turn(target, None, None, prompt, **how)
         progress()
         for name, proposer in proposers.items():

@@ -5,16 +5,13 @@ A new contestant is one line in `list_contestants`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lessonlib.decoding.sampling import Sampling
-from lessonlib.decoding.steps import Run
-from lessonlib.decoding.trace import Trace
 from lessonlib.drafting.gated import ForgetfulDrafter
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.drafting.tree import TreeDrafter
-from lessonlib.lab.proposers import PLAIN, Proposer, list_proposers, start_run
+from lessonlib.lab.proposers import Proposer, list_proposers
 
 RANKED = Sampling(1.0)  # a top-k choice reads the order of q only, so any T will do
 WIDE = 2  # how many levels of the small draft's tree have two guesses for each node
@@ -46,23 +43,3 @@ def shape_tree(K: int) -> list[int]:
     ([2], [2, 2, 1, 1])
     """
     return [2] * min(K, WIDE) + [1] * max(K - WIDE, 0)
-
-
-def make_entrants(
-    target, contestants: Mapping[str, Proposer], prompt: Sequence[int], temperature: float, K: int,
-    tokens: int, seeds: Sequence[int],
-) -> dict[str, Callable[[], list[Run[Trace]]]]:  # fmt: skip
-    """Plain decoding and every contestant, as ``race.race`` wants them.
-
-    Each decodes ``tokens`` tokens behind ``prompt`` once for each seed.
-    """
-    sampling = Sampling(temperature)
-
-    def enter(proposer: Proposer | None) -> Callable[[], list[Run[Trace]]]:
-        size = proposer.size(K) if proposer else None
-        how = {"tokens": tokens, "sampling": sampling}
-        return lambda: [
-            start_run(target, proposer, size, prompt, seed=seed, **how) for seed in seeds
-        ]
-
-    return {PLAIN: enter(None), **{name: enter(one) for name, one in contestants.items()}}

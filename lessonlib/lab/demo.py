@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
+from statistics import median
 
 import numpy as np
 from rich.console import Console
@@ -13,6 +14,8 @@ from rich.text import Text
 
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.decoding.trace import Trace
+from lessonlib.lab.timing import count_repeats
+from lessonlib.lab.turns import Turn, summarize_ratios
 
 # How each kind of token is told apart: by style on a terminal, by brackets where there is none.
 MARKS = {
@@ -101,26 +104,25 @@ def play(options: argparse.Namespace) -> None:
     pair = load_pair(options.pair)
     prompt = pair.encode(options.prompt) or [pair.eos]
 
-    def decode(speculative: bool) -> Trace:
-        return generate(
-            pair.target,
-            SmallModelDrafter(pair.draft, sampling) if speculative else None,
-            prompt,
-            max_new_tokens=options.tokens,
-            K=options.K,
-            sampling=sampling,
-            coins=iter(np.random.default_rng(options.seed).random, None),
-            eos=pair.eos,
-        )
-
-    trace = decode(speculative=True)
+    trace = generate(
+        pair.target,
+        SmallModelDrafter(pair.draft, sampling),
+        prompt,
+        max_new_tokens=options.tokens,
+        K=options.K,
+        sampling=sampling,
+        coins=iter(np.random.default_rng(options.seed).random, None),
+        eos=pair.eos,
+    )
     if not trace.rounds:
         raise ValueError(f"prompt fills the target's context of {pair.target.context}: shorten it")
     c, v = measure_costs(pair.target, pair.draft, options.K)
     print_run(trace, pair.decode, Console(highlight=False))
-    plain, speculative = time_per_token(decode)
-    print(f"plain {plain * 1e3:.2f} ms/token  speculative {speculative * 1e3:.2f} ms/token")
-    print(explain_speed(trace, plain / speculative, c, v))
+    plain, speculative = time_both(pair, prompt, trace, options, sampling)
+    for words, turns in (("plain", plain), ("speculative", speculative)):
+        print(f"{words} {1e3 * median(turn.per_token for turn in turns):.2f} ms/token", end="  ")
+    print()
+    print(explain_speed(trace, summarize_ratios(plain, speculative)["median"], c, v))
 
 
 def print_run(trace: Trace, decode: Callable[[list[int]], str], console: Console) -> None:
@@ -136,14 +138,20 @@ def print_run(trace: Trace, decode: Callable[[list[int]], str], console: Console
     )
 
 
-def time_per_token(decode: Callable[[bool], Trace]) -> tuple[float, float]:
-    """Seconds per token of plain and of speculative decoding, run in turn."""
-    from lessonlib.lab.timing import time_interleaved
+def time_both(pair, prompt, trace: Trace, options, sampling: Sampling) -> list[list[Turn]]:
+    """The turns of plain decoding and of the same speculative run, played in turn."""
+    from lessonlib.lab.proposers import list_proposers
+    from lessonlib.lab.race import play_turn, race
 
-    # The same law, not the same text: each may meet an end of text at another place.
-    lengths = {way: len(decode(way).new_tokens) for way in (False, True)}
-    seconds = time_interleaved({way: lambda way=way: decode(way) for way in lengths})
-    return seconds[False] / lengths[False], seconds[True] / lengths[True]
+    proposer = list_proposers(pair)["draft model"]
+    how = {"tokens": len(trace.new_tokens), "sampling": sampling, "seed": options.seed}
+    entrants = {
+        words: lambda prompt, *_, proposer=one: play_turn(
+            pair.target, proposer, proposer and proposer.size(options.K), prompt, **how
+        )
+        for words, one in (("plain", None), ("speculative", proposer))
+    }
+    return list(race(entrants, [prompt] * count_repeats(5), sampling).values())
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:

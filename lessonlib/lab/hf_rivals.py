@@ -14,8 +14,9 @@ from transformers import GenerationConfig, GPT2LMHeadModel
 from transformers.utils import logging
 
 from lessonlib.decoding.sampling import Sampling
-from lessonlib.lab.bench_rows import ASSISTED, FIRST_ROUND, TRANSFORMERS, Turn
-from lessonlib.lab.race import Clock
+from lessonlib.lab.bench_rows import ASSISTED, FIRST_ROUND, TRANSFORMERS
+from lessonlib.lab.timing import Clock
+from lessonlib.lab.turns import Turn
 
 # (prompt, tokens, sampling, seed, clock) -> Turn
 Rival = Callable[[Sequence[int], int, Sampling, int, Clock], Turn]

@@ -1,116 +1,103 @@
-"""Proposers against plain decoding on one clock, and where each one's seconds go.
+"""Proposers against plain decoding on one clock, in turn, and where each one's seconds go.
 
 The prefill is left out, here as in τ: a speedup is about the tokens that are decoded.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lessonlib.decoding.sampling import Sampling
 from lessonlib.decoding.steps import Run
 from lessonlib.decoding.trace import Trace
+from lessonlib.lab.proposers import PLAIN, Proposer, Size, start_run
+from lessonlib.lab.timing import Clock, read_clock
+from lessonlib.lab.turns import Turn
 
-Clock = Callable[[], float]
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Seconds: the draft's forwards, the target's, and the rest, which samples and tests."""
-
-    draft: float = 0.0
-    target: float = 0.0
-    rest: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return self.draft + self.target + self.rest
-
-    def __add__(self, other: Spent) -> Spent:
-        pairs = zip(self._parts(), other._parts(), strict=True)
-        return Spent(*(mine + its for mine, its in pairs))
-
-    def _parts(self) -> tuple[float, float, float]:
-        return self.draft, self.target, self.rest
-
-
-@dataclass(frozen=True)
-class Lap:
-    """What one entrant did: its traces, and the seconds of its median repeat."""
-
-    traces: list[Trace]
-    spent: Spent
-
-    @property
-    def tokens(self) -> int:
-        return sum(len(trace.new_tokens) for trace in self.traces)
-
-    @property
-    def rounds(self) -> int:
-        return sum(len(trace.rounds) for trace in self.traces)
-
-    @property
-    def tau(self) -> float:
-        """τ over all runs: tokens per target forward."""
-        return self.tokens / self.rounds
-
-    @property
-    def seconds_per_token(self) -> float:
-        return self.spent.total / self.tokens
+Entrant = Callable[[Sequence[int], Sampling, int], Turn]  # (prompt, sampling, seed)
 
 
 def race(
-    target: Any,
-    entrants: Mapping[str, Callable[[], Sequence[Run[Trace]]]],
-    repeats: int = 5,
-    clock: Clock = time.perf_counter,
+    entrants: Mapping[str, Entrant],
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
     progress: Callable[[], object] = lambda: None,
-    warm_up: bool = True,
-) -> dict[str, Lap]:
-    """Let each entrant play its runs, in turn, ``repeats`` times after a warm-up.
+    turns: dict[str, list[Turn]] | None = None,
+) -> dict[str, list[Turn]]:
+    """One repeat for each prompt, in which every entrant decodes it with the repeat's seed.
 
-    An entrant makes fresh runs (``decoding.loop.decode``) at each call. In turn, so that a
-    busy minute hits all alike. ``clock`` gives seconds; ``time.process_time``, with one
-    thread, leaves other programs out. ``progress`` is called after every turn of an entrant.
+    Each repeat is begun by another entrant than the one before, so nobody is always the
+    first, or always behind the same neighbour. The turns go into ``turns``, whole repeats
+    only: what Ctrl-C cuts short has no partners. ``progress`` is called after every turn.
     """
-    repeats = int(os.environ.get("COURSE_REPEATS") or repeats)  # as in ``timing``
-    laps: dict[str, list[Lap]] = {name: [] for name in entrants}
-    for turn in range(0 if warm_up else 1, repeats + 1):
-        for name, make_runs in entrants.items():
-            timed = [run_timed(run, target, clock) for run in make_runs()]
-            if turn > 0:
-                spent = sum((seconds for _, seconds in timed), Spent())
-                laps[name].append(Lap([trace for trace, _ in timed], spent))
+    names, turns = list(entrants), {} if turns is None else turns
+    for repeat, prompt in enumerate(prompts):
+        start, played = repeat % len(names), {}
+        for name in [*names[start:], *names[:start]]:
+            played[name] = entrants[name](prompt, sampling, repeat)
             progress()
-    return {name: _take_median(turns) for name, turns in laps.items()}
+        for name in names:
+            turns.setdefault(name, []).append(played[name])
+    return turns
 
 
-def _take_median(laps: list[Lap]) -> Lap:
-    """The lap in the middle by time; of two, the faster one: neighbours only ever slow us down."""
-    return sorted(laps, key=lambda lap: lap.spent.total)[(len(laps) - 1) // 2]
+def list_entrants(
+    target,
+    proposers: Mapping[str, Proposer],
+    sizes: Mapping[str, Size],
+    tokens: int,
+    clock: Clock = read_clock,
+) -> dict[str, Entrant]:
+    """Plain decoding and every proposer at its size, by name; a turn is ``tokens`` tokens."""
+
+    def enter(proposer: Proposer | None, size: Size | None) -> Entrant:
+        how = {"tokens": tokens, "clock": clock}
+        return lambda prompt, sampling, seed: play_turn(
+            target, proposer, size, prompt, sampling=sampling, seed=seed, **how
+        )
+
+    found = {name: enter(proposer, sizes[name]) for name, proposer in proposers.items()}
+    return {PLAIN: enter(None, None), **found}
 
 
-def run_timed(run: Run, target: Any, clock: Clock = time.perf_counter) -> tuple[Any, Spent]:
-    """Drive one run alone, as ``steps.run_alone`` does; returns (its result, seconds spent).
+def play_turn(
+    target, proposer: Proposer | None, size: Size | None, prompt: Sequence[int], *,
+    tokens: int, sampling: Sampling, seed: int, clock: Clock = read_clock,
+) -> Turn:  # fmt: skip
+    """Decode ``tokens`` tokens behind ``prompt`` once, on the clock. No proposer: plain.
 
-    A forward over an empty cache is a prefill and counts nowhere (a prompt of one token has
-    none, so give two or more). Meant for models on the CPU: a GPU works behind the clock's back.
+    An end of text does not stop it: all must emit equally many tokens.
     """
-    spent, answer, last = {"draft": 0.0, "target": 0.0, "rest": 0.0, "prefill": 0.0}, None, clock()
+    run = start_run(target, proposer, size, prompt, tokens=tokens, sampling=sampling, seed=seed)
+    return time_run(run, target, clock)
+
+
+def time_run(run: Run[Trace], target: Any, clock: Clock = read_clock) -> Turn:
+    """Drive one run alone, as ``steps.run_alone`` does, and tell where its seconds went.
+
+    Until the target has begun to verify, a forward over an empty cache is a prefill and
+    counts nowhere. Later it is what a draft that kept silent pays to catch up, and counts.
+    """
+    spent = {"draft": 0.0, "target": 0.0, "rest": 0.0, "prefill": 0.0}
+    answer, begun, last = None, False, clock()
     while True:
         try:
             step = run.send(answer)
         except StopIteration as end:
             spent["rest"] += clock() - last
-            spent.pop("prefill")
-            return end.value, Spent(**spent)
+            return _note_turn(end.value, **spent)
         began = clock()
         spent["rest"] += began - last
         kind = "target" if step.model is target else "draft"
-        kind = "prefill" if step.cache.length == 0 else kind
+        if step.cache.length == 0 and not begun:
+            kind = "prefill"
+        begun = begun or kind == "target"
         (answer,) = step.model.forward_rows([step])
         last = clock()
         spent[kind] += last - began
+
+
+def _note_turn(trace: Trace, draft: float, target: float, rest: float, prefill: float) -> Turn:
+    seconds = draft + target + rest
+    return Turn(len(trace.new_tokens), len(trace.rounds), seconds, draft, target, trace)

@@ -14,22 +14,25 @@ from pathlib import Path
 
 import numpy as np
 
+from lessonlib.lab.fingerprint import take_fingerprint
 from lessonlib.lab.recordings import DATA
+from lessonlib.lab.turns import measure_tau, summarize_ratios
 from lessonlib.theory.temperature import RATES, chosen_rate
 
 FILE = "lesson07_temperatures.json"
 TEMPERATURES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 LENGTHS = (1, 2, 3, 4, 6)
-TOKENS, SEEDS, REPEATS = 32, (1, 2), 3
+TOKENS, REPEATS = 48, 5
 PROMPT_TOKENS = 160
 TREE = "top-k tree"  # one level with two guesses, as a rate beside the four
 
 
 @cache
 def load_recording() -> dict:
-    """``alpha[kind][rule]`` at TEMPERATURES, and ``speeds``: rows of the measured grid.
+    """``weights``, ``alpha[kind][rule]`` at TEMPERATURES, and ``speeds``, the measured grid.
 
-    A row is {"proposer", "K", "T", "tau", "speedup"}; see `look_up`.
+    A row is {"proposer", "K", "T", "tau", "speedup", "low", "high"}; see `look_up`. The
+    speedup is the median of the paired ratios of REPEATS repeats, low and high their ends.
     """
     return json.loads((DATA / FILE).read_text(encoding="ascii"))
 
@@ -70,37 +73,48 @@ def measure_speeds(pair) -> list[dict]:
     """Every proposer at every K and T, raced against plain decoding on the code prompt."""
     from tqdm import tqdm
 
-    from lessonlib.lab.contest import PLAIN, list_contestants, make_entrants
+    from lessonlib.decoding.sampling import Sampling
+    from lessonlib.lab.contest import list_contestants
     from lessonlib.lab.kinds import CODE
-    from lessonlib.lab.race import race
+    from lessonlib.lab.proposers import PLAIN
+    from lessonlib.lab.race import list_entrants, race
 
     prompt = pair.encode(CODE)[-PROMPT_TOKENS:]
-    fields, contestants = [], list_contestants(pair)
+    rows, contestants = [], list_contestants(pair)
     cells = [(T, K) for T in TEMPERATURES for K in LENGTHS]
     with tqdm(total=REPEATS * len(cells) * (len(contestants) + 1)) as progress:
         for T, K in cells:
-            entrants = make_entrants(pair.target, contestants, prompt, T, K, TOKENS, SEEDS)
-            how = {"clock": time.process_time, "progress": progress.update, "warm_up": False}
-            laps = race(pair.target, entrants, REPEATS, **how)
-            plain = laps.pop(PLAIN).seconds_per_token
-            fields += [_describe(name, K, T, lap, plain) for name, lap in laps.items()]
-    return fields
+            sizes = {name: one.size(K) for name, one in contestants.items()}
+            entrants = list_entrants(pair.target, contestants, sizes, TOKENS, time.process_time)
+            turns = race(entrants, [prompt] * REPEATS, Sampling(T), progress.update)
+            plain = turns.pop(PLAIN)
+            rows += [_describe(name, K, T, plain, played) for name, played in turns.items()]
+    return rows
 
 
-def _describe(name: str, K: int, T: float, lap, plain: float) -> dict:
-    speedup = round(plain / lap.seconds_per_token, 3)
-    return {"proposer": name, "K": K, "T": T, "tau": round(lap.tau, 3), "speedup": speedup}
+def _describe(name: str, K: int, T: float, plain, turns) -> dict:
+    speed = summarize_ratios(plain, turns)
+    row = {"proposer": name, "K": K, "T": T, "tau": round(measure_tau(turns), 3)}
+    return row | {
+        "speedup": round(speed["median"], 3),
+        "low": round(speed["low"], 3),
+        "high": round(speed["high"], 3),
+    }
 
 
 def record(folder: Path = DATA) -> None:
     """Measure the bundled pair and write the recording into ``folder``."""
     import torch
 
-    from lessonlib.lab.pairs import load_pair
+    from lessonlib.lab.pairs import bundled_folder, load_pair
 
     pair = load_pair("bundled")
     torch.set_num_threads(1)  # or process_time would add up the threads
-    found = {"alpha": measure_alphas(pair), "speeds": measure_speeds(pair)}
+    found = {
+        "weights": take_fingerprint(bundled_folder()),
+        "alpha": measure_alphas(pair),
+        "speeds": measure_speeds(pair),
+    }
     text = json.dumps(found, separators=(",", ":"))
     (folder / FILE).write_text(text + "\n", encoding="ascii")
 

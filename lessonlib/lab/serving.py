@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,22 +11,24 @@ from lessonlib.decoding.loop import decode
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.gated import GatedDrafter
 from lessonlib.lab.proposers import Proposer
-from lessonlib.lab.race import Clock, Spent, run_timed
+from lessonlib.lab.race import time_run
+from lessonlib.lab.timing import Clock, read_clock
+from lessonlib.lab.turns import Turn
 from lessonlib.theory.controller import PLAIN, Gate, Played, Settings
 
 
 @dataclass
 class Served:
-    """What a server did: its rounds, where each request began, and the seconds of each."""
+    """What a server did: its rounds, where each request began, and the turn of each."""
 
     rounds: list[Played] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
-    spent: list[Spent] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
         """All requests together, without their prefills."""
-        return sum(spent.total for spent in self.spent)
+        return sum(turn.seconds for turn in self.turns)
 
 
 def serve(
@@ -41,7 +42,7 @@ def serve(
     K: int,
     cost: float = 1.0,
     seed: int = 0,
-    clock: Clock = time.perf_counter,
+    clock: Clock = read_clock,
 ) -> Served:
     """Write ``tokens`` tokens at each temperature, every request going on from the last text.
 
@@ -59,11 +60,11 @@ def serve(
         run = decode(
             target, drafter, text, max_new_tokens=tokens, K=K, sampling=sampling, coins=coins
         )
-        trace, spent = run_timed(run, target, clock)
+        turn = time_run(run, target, clock)
         served.starts.append(len(text) - len(prompt))
-        served.spent.append(spent)
-        _note_rounds(served, trace, drafter.modes if drafter else [], len(prompt), cost)
-        text += trace.new_tokens
+        served.turns.append(turn)
+        _note_rounds(served, turn.trace, drafter.modes if drafter else [], len(prompt), cost)
+        text += turn.trace.new_tokens
         gate = drafter.gate if drafter else gate
     return served
 

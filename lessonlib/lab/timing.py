@@ -12,32 +12,44 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lessonlib.decoding.gpt2 import GPT2
 
+Clock = Callable[[], float]  # gives seconds
+
 
 def time_interleaved(
     contestants: dict[str, Callable[[], object]], repeats: int = 5
 ) -> dict[str, float]:
     """Median seconds of each contestant; all run in turn ``repeats`` times, after one warm-up.
 
-    In turn, so that a busy minute hits them all alike. COURSE_REPEATS overrides ``repeats``:
-    the test suite runs whole lessons without reading their seconds, and sets it to 1.
+    In turn, so that a busy minute hits them all alike. COURSE_REPEATS overrides ``repeats``.
     """
-    repeats = int(os.environ.get("COURSE_REPEATS") or repeats)
+    repeats = count_repeats(repeats)
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(repeats + 1):
         for name, run in contestants.items():
-            began = time.perf_counter()
+            began = read_clock()
             run()
-            _finish_gpu_work()
             if turn > 0:
-                seconds[name].append(time.perf_counter() - began)
+                seconds[name].append(read_clock() - began)
     return {name: median(values) for name, values in seconds.items()}
 
 
-def _finish_gpu_work() -> None:
-    """CUDA runs behind our back: wait for it. Without torch there is nothing to wait for."""
+def count_repeats(wanted: int) -> int:
+    """How often to measure: ``wanted``, or what COURSE_REPEATS says.
+
+    The test suite runs whole lessons without reading their seconds, and sets it to 1.
+    """
+    return int(os.environ.get("COURSE_REPEATS") or wanted)
+
+
+def read_clock() -> float:
+    """Seconds, once the GPU, which works behind our back, has finished what it was given.
+
+    Without torch, or on the CPU, there is nothing to wait for.
+    """
     torch = sys.modules.get("torch")
     if torch and torch.cuda.is_available():
         torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def measure_costs(
