@@ -5,11 +5,14 @@
 #
 # A small draft model reads tokens, and has to work out from them what the target made of them with
 # all its layers. EAGLE does not guess that: the target has run over the text anyway, so the draft
-# is handed the target's own **features** and has one step left to take. A single layer is enough.
+# is handed the target's own **features** (the paper's *second-to-top layer*) and has one step left
+# to take. A single layer is enough.
 #
-# In about an hour you will see what features cannot know and how EAGLE-1 repairs it, grow EAGLE-2's
-# tree, find out what a tree of chosen tokens costs at T > 0, and train a head to live with its own
-# mistakes, as EAGLE-3 does. All heads are trained and come with the course.
+# You will see what features cannot know and how EAGLE-1 repairs it, grow EAGLE-2's tree, find out
+# what a tree of chosen tokens costs at T > 0, and see how EAGLE-3 trains a head to live with its
+# own mistakes. Plan two hours, one of them for the exercises. The target is the course's own small
+# GPT-2; its heads are trained and come with it, and one command at the end trains a head for the
+# real one.
 #
 # | symbol | meaning |
 # |---|---|
@@ -133,8 +136,8 @@ print("the taps of a row (low, middle, top):", tuple(taps.shape[1:]))
 # once: the two acceptance rates add up to at most 2S + (1 − S), and **their mean is at most
 # (1 + S)/2**, for any such head whatever. $\blacksquare$
 #
-# EAGLE-1's head is told the token and has no such limit. Here are the places in this text where the
-# second token is as likely as anywhere. Same features, two tokens, two drafts:
+# EAGLE-1's head is told the token and has no such limit. Here are the eight places in this text
+# where the second-likeliest token is likeliest. Same features, two tokens, two drafts:
 
 # %% id="prove-uncertainty" tags=["measured"]
 from lessonlib.decoding.sampling import warp
@@ -344,10 +347,10 @@ for T in (0.0, 0.7, 1.0, 1.5):
     assert max(distances) < 1e-12
 
 # %% [markdown]
-# **Line 8: EAGLE-3, and exposure bias.** EAGLE-1's head was only ever shown true
-# features. While drafting it gets them for one row; from then on it is fed its own outputs. That
-# gap between training and use is called **exposure bias**. EAGLE-1's answer is the feature loss:
-# make the outputs look like features. EAGLE-3 gives three others:
+# **Line 8: EAGLE-3, and exposure bias.** EAGLE-1's head was only ever shown true features. While
+# drafting it has them for the first drafted token only; from then on it is fed its own outputs.
+# That gap between training and use is called **exposure bias**. EAGLE-1's answer is the feature
+# loss: make the outputs look like features. EAGLE-3 gives three others:
 #
 # * **No feature loss.** The output is free to be whatever drafts well; tokens alone are scored.
 # * **Fused taps.** The row reads low, middle and top states of the target through one matrix, not
@@ -575,9 +578,9 @@ grade_yourself(
 # %% [markdown]
 # ## Profile
 #
-# **Ablations.** Each head below was trained on the same text for the same number of tokens, and
-# differs from its EAGLE in one thing. Their rates on held-out text were recorded when they were
-# trained; nothing runs now.
+# **Ablations.** Each head below was trained on the same text for the same 2.5 million tokens, and
+# differs from its EAGLE in one thing. (The heads that come with the course read more: see the next
+# table.) Their rates on held-out text were recorded when they were trained; nothing runs now.
 
 # %% id="profile-ablations"
 heads = load_heads()
@@ -589,16 +592,24 @@ def lost(kind, T):
     return first - last
 
 
-print("                              alpha            lost from first to last position")
-print("head                weights   T = 0   T = 1    T = 0   T = 1")
+def expected(kind, T):
+    """E, the tokens of a round that drafts all recorded positions."""
+    return 1 + np.cumprod(heads[kind].by_position[T]).sum()
+
+
+print("                              alpha at         lost until       E, tokens of")
+print("                              position 1       position 5       a round at K = 5")
+print("head                weights   T = 0   T = 1    T = 0   T = 1    T = 0   T = 1")
 for kind, head in heads.items():
     print(
         f"{kind:18} {head.parameters:8,}   {head.alpha[0]:.3f}   {head.alpha[1]:.3f}    "
-        f"{lost(kind, 0):.3f}   {lost(kind, 1):.3f}"
+        f"{lost(kind, 0):.3f}   {lost(kind, 1):.3f}    "
+        f"{expected(kind, 0):5.2f}   {expected(kind, 1):5.2f}"
     )
 for T in (0, 1):
     assert heads["eagle1"].alpha[T] > heads["eagle1-unshifted"].alpha[T]
     assert lost("eagle3-one-step", T) > lost("eagle1", T) > lost("eagle3", T) > 0
+    assert max(heads, key=lambda kind: expected(kind, T)) == "eagle3"
 
 # %% id="profile-ablations-plot"
 plot_training(heads, temperature=0.0)
@@ -612,12 +623,11 @@ plot_training(heads, temperature=0.0)
 #   never fed its own is lost at the second position, and the plot on the right tells whether more
 #   text would have helped. What α loses on the way **is** the exposure bias. EAGLE-1's row says
 #   that its feature loss is a remedy, too.
-# * *What do low and middle taps add?* Compare `eagle3` with `eagle3-top`. The paper's targets have
-#   dozens of layers and its heads read far more text; here both are small, so believe the table
-#   and not the slogan.
+# * *What do low and middle taps add?* Compare `eagle3` with `eagle3-top`. How much they add under a
+#   target of dozens of layers, and with far more text, is for the paper to say.
 #
 # And what did reading features buy at all? The distilled draft of lesson 05 reads tokens. These are
-# the cards that came with the weights:
+# the cards that came with the weights, all three trained on the same number of tokens:
 
 # %% id="profile-cards"
 import json
@@ -636,15 +646,15 @@ for name in ("draft", "eagle1", "eagle3"):
 # %% [markdown]
 # **Live: tokens per target forward.** Held-out code, all prompts in one batch, at most six deep;
 # trees send 24 nodes. Nothing is timed yet. Behind ± stands the standard error of τ over the
-# rounds: a difference that is not clearly larger is none. The columns at the right are α by
-# position: of the rounds that got that far, the share in which a drafted token passed.
+# rounds. The columns at the right are α by position: of the rounds that got that far, the share in
+# which a drafted token passed.
 
 # %% id="profile-tau" tags=["measured"]
 from tqdm.auto import tqdm
 
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.lab.bench_rows import count_depths
-from lessonlib.lab.eagle_trials import WatchedTree, decode_all, measure_tau
+from lessonlib.lab.eagle_trials import WatchedTree, compare_tau, decode_all, measure_tau
 
 CONTESTANTS = {
     "distilled draft": lambda sampling: SmallModelDrafter(pair.draft, sampling),
@@ -653,32 +663,43 @@ CONTESTANTS = {
     "EAGLE-2 tree": lambda sampling: WatchedTree(DynamicTreeDrafter(eagle1)),
     "EAGLE-3 tree": lambda sampling: WatchedTree(DynamicTreeDrafter(eagle3)),
 }
-tried, others = prompts[::2], prompts[1::2]
 runs = {
-    (T, name): decode_all(pair.target, make, tried[:count], T, K=6, tokens=40)
-    for T, count in ((0.0, 12), (1.0, 6))
+    (T, name): decode_all(pair.target, make, prompts[:count], T, K=6, tokens=40)
+    for T, count in ((0.0, 24), (1.0, 8))
     for name, make in tqdm(CONTESTANTS.items(), f"T = {T:g}")
 }
 
 # %% id="profile-tau-table" tags=["measured"]
-print("T    proposer           tau           alpha by position")
+print("T    proposer           tau           rounds    alpha by position")
 for (T, name), (traces, _) in runs.items():
     reached, passed = count_depths(traces)
     rates = "  ".join(f"{b / a:.2f}" for a, b in zip(reached, passed, strict=True))
     tau, error = measure_tau(traces)
-    print(f"{T:g}    {name:16} {tau:5.2f} ± {error:.2f}    {rates}")
+    rounds = sum(len(trace.rounds) for trace in traces)
+    print(f"{T:g}    {name:16} {tau:5.2f} ± {error:.2f}   {rounds:6}    {rates}")
+
+STEPS = {
+    "another head, as a chain": ("EAGLE-1 chain", "EAGLE-3 chain"),
+    "another head, as a tree": ("EAGLE-2 tree", "EAGLE-3 tree"),
+    "another shape, one head": ("EAGLE-1 chain", "EAGLE-2 tree"),
+    "from tokens to features": ("distilled draft", "EAGLE-1 chain"),
+}
+print("\nwhat each step gains in tau, prompt by prompt")
 for T in (0.0, 1.0):
-    order = sorted(CONTESTANTS, key=lambda name: measure_tau(runs[T, name][0])[0])
-    print(f"order at T = {T:g}:", " < ".join(order))
+    for words, (old, new) in STEPS.items():
+        gain, error = compare_tau(runs[T, old][0], runs[T, new][0])
+        told = "" if abs(gain) > 2 * error else "   within the error"
+        print(f"T = {T:g}   {words:25} {old:15} to {new:14} {gain:+.2f} ± {error:.2f}{told}")
 
 # %% [markdown]
-# Two kinds of step lead through this table: *the same shape, another head* (down the chains) and
-# *the same head, another shape* (from the chain of EAGLE-1 to the tree of EAGLE-2, which is the
-# same head; from EAGLE-3's chain to its tree). At T = 0, which steps gain more than the error?
+# The second table compares prompt by prompt, because prompts differ more than proposers do; its ±
+# is the standard error of that difference. EAGLE-2 is EAGLE-1's head in another shape. At T = 0,
+# which steps are certain? Siblings find the target's token nearly as often with the weaker head,
+# so in a tree a better head gains less than in a chain.
 #
-# Then look at the trees at T = 1, and go back to line 6: a chain's tokens are drawn and share the
-# target's luck, a tree's are chosen and pass with p alone. Many nodes of guesses can be worth less
-# than a few tokens that were drawn.
+# Then look at the step to a tree at T = 1, and go back to line 6: a chain's tokens are drawn and
+# share the target's luck, a tree's are chosen and pass with p alone. Many nodes of guesses can be
+# worth less than a few tokens that were drawn.
 #
 # **Is the head's confidence worth its name?** Every node that was verified, sorted by confidence:
 # how many of them had their whole path accepted? At T = 0 the paths that follow the head's first
@@ -709,40 +730,43 @@ plot_confidence(bins)
 #
 # **Static against dynamic, at equal nodes.** The static tree has one shape for every place: the
 # i-th best child counts as accepted as often as the head's i-th guess was right on *other*
-# prompts, at T = 0. The dynamic tree goes by confidence. *Sharpened* is dynamic too, but the head's
-# logits are divided by ½ before they are ranked, which raises its first guesses. Same head, same
-# depth, same number of nodes, T = 0.
+# prompts, at T = 0. The dynamic tree goes by confidence. *Sharpened* is dynamic too, but its
+# confidence is the head's softmax at temperature ½, which raises first guesses; ½ was tried as the
+# first value below 1, and kept. Same depth, same number of nodes, T = 0.
 
 # %% id="profile-static" tags=["measured"]
+from functools import partial
+
 from lessonlib.lab.calibration import list_full_rounds
 from lessonlib.lab.eagle_trials import measure_ranks
 
+tried, others = prompts[::2], prompts[1::2]
 ranks = measure_ranks(eagle1, pair.target, others, top_k=4)
 SHAPES = {
-    "static": lambda nodes: DynamicTreeDrafter(eagle1, nodes=nodes, rank_rates=ranks),
-    "dynamic": lambda nodes: DynamicTreeDrafter(eagle1, nodes=nodes),
-    "sharpened": lambda nodes: DynamicTreeDrafter(eagle1, nodes=nodes, heat=0.5),
+    "static": {"rank_rates": ranks},
+    "dynamic": {},
+    "sharpened": {"heat": 0.5},
 }
 print("the head's i-th guess is right:", "  ".join(f"{rate:.3f}" for rate in ranks))
-print("nodes   tree         tau           different shapes")
-for nodes, (name, make) in tqdm([(n, shape) for n in (8, 24) for shape in SHAPES.items()]):
-    traces, _ = decode_all(
-        pair.target,
-        lambda _, nodes=nodes, make=make: make(nodes),
-        tried,
-        0.0,
-        K=6,
-        tokens=40,
-    )
-    tau, error = measure_tau(traces)
-    shapes = {tuple(round.parents) for round in list_full_rounds(traces, K=6)}
-    print(f"{nodes:5}   {name:10} {tau:5.2f} ± {error:.2f}   {len(shapes):12}")
+print("nodes   tree         tau           different shapes   over the static tree")
+for nodes in tqdm((8, 24)):
+    grown = {}
+    for name, how in SHAPES.items():
+        make = partial(DynamicTreeDrafter, eagle1, nodes=nodes, **how)
+        grown[name], _ = decode_all(
+            pair.target, lambda _, make=make: make(), tried, 0.0, K=6, tokens=40
+        )
+        tau, error = measure_tau(grown[name])
+        shapes = {tuple(round.parents) for round in list_full_rounds(grown[name], K=6)}
+        gain, spread = compare_tau(grown["static"], grown[name])
+        gained = "" if name == "static" else f"{gain:+.2f} ± {spread:.2f}"
+        print(f"{nodes:5}   {name:10} {tau:5.2f} ± {error:.2f}   {len(shapes):12}       {gained}")
 
 # %% [markdown]
-# A tree that follows the context is not better by itself: it is better if its confidence is right.
-# The static tree was tuned to T = 0. Compare it with the dynamic one as it comes, then with the one
-# that was tuned as well. The paper's targets are larger and surer of themselves, and then q at
-# temperature 1 is sharp enough.
+# A tree that follows the context is not better by itself. The static tree was tuned to T = 0 and
+# the dynamic one was not, so the fair comparison is the last line of each block: is *sharpened*
+# ahead of *static* by more than the error? The paper's targets are larger and surer of themselves,
+# and then q at temperature 1 may be sharp enough.
 #
 # **Greedy is exact.** In float64, so that rounding cannot break a tie: every proposer writes the
 # text that plain decoding writes.
@@ -772,35 +796,28 @@ for name, drafter in {
 # whether the formula was right. T = 0, one prompt.
 
 # %% id="profile-speed" tags=["measured"]
-import time
+from lessonlib.lab.bench_rows import describe_row
+from lessonlib.lab.calibration import calibrate
+from lessonlib.lab.proposers import PLAIN, list_proposers
+from lessonlib.lab.race import list_entrants, race
+from lessonlib.lab.timing import count_repeats
 
-from lessonlib.lab.calibration import calibrate, play_turn
-from lessonlib.lab.proposers import list_proposers
-from lessonlib.lab.timing import time_interleaved
-
-proposers, prompt = list_proposers(pair), text
-with tqdm(total=len(proposers) + 2) as bar:
-    costs = calibrate(
-        pair.target, proposers, prompt, (0.0,), time.perf_counter, progress=bar.update
-    )
-how = {"tokens": 32, "sampling": greedy, "seed": 0, "clock": time.perf_counter}
-
-
-def entrant(name):
-    size = costs[name].size if name else None
-    return lambda: play_turn(pair.target, proposers.get(name), size, prompt, **how)
-
-
-turns = {name: entrant(name)() for name in proposers}
-seconds = time_interleaved({name: entrant(name) for name in (None, *proposers)}, repeats=3)
-print("proposer         drafts          c      v      tau   predicted   measured")
+proposers, repeats = list_proposers(pair), count_repeats(5)
+with tqdm(total=len(proposers) + 2 + repeats * (len(proposers) + 1)) as bar:
+    costs = calibrate(pair.target, proposers, text, (0.0,), progress=bar.update)
+    sizes = {name: cost.size for name, cost in costs.items()}
+    entrants = list_entrants(pair.target, proposers, sizes, tokens=32)
+    turns = race(entrants, [text] * repeats, greedy, bar.update)
+print(
+    "proposer         drafts          c      v      tau   predicted   measured (lowest to highest)"
+)
 for name, cost in costs.items():
-    tau = turns[name].tokens / turns[name].rounds
-    predicted = tau / (cost.c * cost.size.K + cost.v)
-    measured = seconds[None] / seconds[name]
+    row = describe_row(name, turns[PLAIN], turns[name], cost)
+    speed = row["speedup"]
     print(
-        f"{name:15}  {cost.size!s:12}  {cost.c:5.2f}  {cost.v:5.2f}  {tau:6.2f}   "
-        f"{predicted:8.2f}x  {measured:8.2f}x"
+        f"{name:15}  {cost.size!s:12}  {cost.c:5.2f}  {cost.v:5.2f}  {row['tau']:6.2f}   "
+        f"{row['middle']['predicted']:8.2f}x  {speed['median']:8.2f}x "
+        f"({speed['low']:.2f} to {speed['high']:.2f})"
     )
 
 # %% [markdown]
@@ -809,7 +826,22 @@ for name, cost in costs.items():
 # would be small change. The loop's own work (softmax, ranking, masks) is in *measured* and not in
 # *predicted*, and it, too, weighs more the smaller the target. So believe your own table for this
 # pair, and τ for what a larger one could gain. `python course.py bench` repeats it for prose and
-# noise, at three temperatures, with medians and their spread.
+# noise, at three temperatures and with five prompts each.
+#
+# **What others measured**, with a target of 13 billion weights on a GPU. The last column is what a
+# round must have cost there, τ over the speedup; compare it with c K + v of your table.
+
+# %% id="profile-published"
+from lessonlib.theory.published import SPEC_BENCH, round_cost
+
+print("Spec-Bench, Vicuna-13B, A100, greedy   speedup    tau   cost of a round")
+for result in SPEC_BENCH:
+    speed, tau, cost = result.speedup, result.tau, round_cost(result)
+    print(f"{result.method:37}  {speed:5.2f}x   {tau:5.2f}   {cost:9.2f}")
+
+# %% [markdown]
+# Servers do not draft unless they are asked to. In vLLM the switch is
+# `--speculative-config '{"method": "eagle3", "model": ..., "num_speculative_tokens": ...}'`.
 #
 # **The real exercise: a head for GPT-2.** It is the same code. First the target's taps over the
 # training text are computed and kept, then the head is trained from them:

@@ -22,7 +22,7 @@ from tests import (
     test_lesson06_checks,
     test_lesson07_checks,
 )
-from tests.answers import outcome
+from tests.answers import cast_to_float32, outcome
 
 LESSONS = (
     test_lesson01_checks,  # and lesson 00
@@ -35,10 +35,15 @@ LESSONS = (
 )
 RIGHT = {id: answers for lesson in LESSONS for id, answers in lesson.RIGHT.items()}
 WRONG = {id: rows for lesson in LESSONS for id, rows in lesson.WRONG.items()}
+NAMED_BY_NUMBERS = ("2.1", "2.3", "2.4", "3.5", "5.1", "5.2", "5.3", "6.4", "7.1")
 LONGEST = 280  # characters: two lines of a notebook
 ODD = {
     "None": None, "text": "text", "number": 3, "list": [], "dict": {}, "nan": float("nan"),
-    "function": print, "Nones": [None, None, None],
+    "function": print, "Nones": [None, None, None], "bool": True, "huge": 10**400,
+    "64 bits": 2**63 - 1, "generator": (i for i in range(3)), "ragged": [[1, 2], [3]],
+    "0-d": np.array(0.123), "vector": np.array([0.1, 0.2]), "2-d": np.full((2, 2), 0.1),
+    "strings": np.array(["a", "b", "c"]), "objects": np.array([None, "a", 1, {}], dtype=object),
+    "complex": np.array([1j, 2.0]), "array in a tuple": (np.zeros(3), [1], 0),
 }  # fmt: skip
 
 told = cache(outcome)  # two tests ask for the line of each wrong answer, and some take a second
@@ -72,6 +77,19 @@ def test_each_wrong_answer_gets_its_own_sentence(id, answer, sentence):
     assert len(line) < LONGEST
 
 
+@pytest.mark.parametrize("id", RIGHT)
+def test_a_right_answer_may_be_in_float32(id):
+    right = RIGHT[id][0]
+    assert ": ok (" in outcome(id, lambda *given: cast_to_float32(right(*given)))
+
+
+@pytest.mark.parametrize("id", NAMED_BY_NUMBERS)
+def test_a_wrong_answer_in_float32_keeps_its_sentence(id):
+    for wrong, sentence in WRONG[id]:
+        line = outcome(id, lambda *given, wrong=wrong: cast_to_float32(wrong(*given)))
+        assert sentence in line
+
+
 @pytest.mark.parametrize("id", WRONG)
 def test_the_sentences_are_told_apart(id):
     sentences = {sentence for _, sentence in WRONG[id]}
@@ -97,6 +115,29 @@ def test_an_odd_answer_gets_one_sentence(id, odd):
     assert line.startswith(f"ex {id} {find_exercise(id).name}: wrong - "), line
     assert line.isascii()
     assert "\n" not in line
+
+
+def put_in(given, part, odd):
+    """A right answer with one of its parts odd, all of it where it has no parts."""
+    if isinstance(given, dict):
+        return {**given, list(given)[part % len(given)]: odd}
+    if isinstance(given, np.ndarray | list | tuple) and len(given):
+        parts = list(given)
+        parts[part % len(parts)] = odd
+        return parts
+    return odd
+
+
+@pytest.mark.parametrize(
+    ("id", "odd"),
+    [(id, odd) for id in RIGHT for odd in ODD if (id, odd) != ("7.4", "bool")],  # True is right
+)
+def test_an_odd_part_of_a_right_answer_gets_one_sentence(id, odd):
+    for part in range(3):
+        line = outcome(id, lambda *given, part=part: put_in(RIGHT[id][0](*given), part, ODD[odd]))
+        assert line.startswith(f"ex {id} {find_exercise(id).name}: wrong - "), line
+        assert line.isascii()
+        assert "\n" not in line
 
 
 CHECK_CELL = 'from lessonlib.exercises import check\n\ncheck("{id}", {name})'

@@ -15,7 +15,7 @@ from lessonlib.decoding.steps import run_together
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.lab.probes import PoisonedCache, Probe
 from lessonlib.theory.kv import draft_rows_to_keep, rows_to_keep
-from tests.tinypair import CONTEXT, write_model
+from tests.tinypair import CONTEXT, make_pair, write_model
 from tests.toys import TableModel, coins_of
 
 SAMPLING = Sampling(temperature=1.0)
@@ -23,13 +23,7 @@ SAMPLING = Sampling(temperature=1.0)
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory) -> tuple[GPT2, GPT2]:
-    """A tiny random target and draft, in float64."""
-    folder = tmp_path_factory.mktemp("batch")
-    for name, layers in (("target", 2), ("draft", 1)):
-        write_model(folder / name, layers=layers, seed=layers)
-    return tuple(
-        GPT2.from_folder(folder / name, dtype=torch.float64) for name in ("target", "draft")
-    )
+    return make_pair(tmp_path_factory.mktemp("batch"))
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,3 @@ def test_with_one_context_the_target_teaches_perfectly():
 def test_bad_input_gets_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
-
-
-def test_no_torch_is_needed():
-    assert not hasattr(divergence, "torch")

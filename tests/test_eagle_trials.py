@@ -9,6 +9,7 @@ from lessonlib.decoding.sampling import warp
 from lessonlib.decoding.trace import measure_paths
 from lessonlib.drafting.eagle_drafters import DynamicTreeDrafter, EagleDrafter
 from lessonlib.lab.eagle_trials import (
+    LEAST,
     WatchedTree,
     decode_all,
     list_nodes,
@@ -115,9 +116,16 @@ def test_rows_of_target_and_head_are_about_the_same_token():
 def test_ranks_are_how_often_the_guess_is_the_targets_favourite():
     target = make_target(vocab=5)
     head, texts = make_head("eagle1", target), [[3, 1, 4, 1, 0], [2, 2, 0, 3]]
+    hits = np.zeros(5)
+    for text in texts:
+        for wanted, given in zip(*run_along(head, target, text), strict=True):
+            favourite = int(wanted.argmax())
+            hits[sum(given > given[favourite])] += 1  # as many tokens the head likes better
+    assert len(np.flatnonzero(hits)) > 1
     ranks = measure_ranks(head, target, texts, top_k=5)
-    assert ranks.sum() == pytest.approx(1, abs=0.01)  # with all ranks one of them is right
+    np.testing.assert_allclose(ranks, np.maximum(hits / hits.sum(), LEAST))
     assert (ranks > 0).all()
+    np.testing.assert_array_equal(measure_ranks(head, target, texts, top_k=2), ranks[:2])
     DynamicTreeDrafter(head, top_k=5, rank_rates=ranks)  # is accepted as it is
 
 

@@ -12,6 +12,32 @@ import pytest
 
 LIGHT_LESSONS = ("01", "02", "03")
 TRIES = 5
+TORCH = {"torch", "transformers"}
+NO_TORCH = {  # what the learner's machine imports, or runs, without torch
+    "device": "import lessonlib.lab.device",
+    "doctor": "import lessonlib.lab.doctor",
+    "kernelcheck": "import lessonlib.lab.kernelcheck",
+    "recordings": "from lessonlib.lab import recordings as r\n"
+    "r.load_round(), r.load_contexts(), r.load_runs()",
+    "lesson 00": "import lessonlib.widgets.lesson00, lessonlib.exercises.lesson00",
+    "lesson 01": "import lessonlib.widgets.lesson01, lessonlib.exercises.lesson01",
+    "lesson 02": "import lessonlib.widgets.lesson02, lessonlib.widgets.batches\n"
+    "import lessonlib.exercises.lesson02",
+    "lesson 03": "import lessonlib.widgets.lesson03, lessonlib.exercises.lesson03",
+    "lesson 04": "import lessonlib.widgets.lesson04, lessonlib.exercises.lesson04",
+    "lesson 05": "import lessonlib.widgets.lesson05, lessonlib.widgets.hump, lessonlib.lab.drafts\n"
+    "import lessonlib.exercises.lesson05",
+    "lesson 06": "import lessonlib.widgets.lesson06, lessonlib.exercises.lesson06",
+    "lesson 07": "import lessonlib.widgets.timeline, lessonlib.exercises.lesson07\n"
+    "from lessonlib.widgets import lesson07 as w\n"
+    "w.temperature_on_both(), w.map_of_K_and_temperature()",
+    "recordings of lesson 07": "from lessonlib.lab import recordings07 as r\n"
+    "r.look_up(r.list_proposers()[0])",
+}
+LIGHTER = {  # name: (what is imported, what else must not come along)
+    "exercises": ("import lessonlib.exercises", {"IPython", "rich", "jupytext"}),
+    "headrecords": ("import lessonlib.lab.headrecords", {"numpy"}),
+}
 
 
 def run_tool(root: Path, *words: str) -> None:
@@ -51,24 +77,32 @@ def list_lesson_imports(file: Path) -> list[str]:
     return [name for name in found if name.startswith("lessonlib")]
 
 
-def measure_import(root: Path, modules: list[str], before: str = "") -> tuple[float, set[str]]:
-    """Import in a fresh interpreter; return the seconds and which heavy packages came along."""
-    lines = [before, "import sys, time", "start = time.process_time()"]
-    for name in modules:
-        module, _, attribute = name.partition(":")
-        lines.append(f"from {module} import {attribute}" if attribute else f"import {module}")
-    lines.append(
-        "print(time.process_time() - start, *{'torch', 'transformers'} & set(sys.modules))"
-    )
+def run_fresh(root: Path, code: str) -> list[str]:
+    """Return the words that ``code`` prints in a fresh interpreter with one thread."""
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)],
+        [sys.executable, "-c", code],
         cwd=root,
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
-    seconds, *heavy = done.stdout.split()
+    return done.stdout.split()
+
+
+def list_loaded(root: Path, code: str, packages: set[str]) -> set[str]:
+    """Return those of ``packages`` that ``code`` brings along."""
+    return set(run_fresh(root, f"{code}\nimport sys\nprint(*{packages} & set(sys.modules))"))
+
+
+def measure_import(root: Path, modules: list[str], before: str = "") -> tuple[float, set[str]]:
+    """Import in a fresh interpreter; return the seconds and which heavy packages came along."""
+    lines = [before, "import sys, time", "start = time.process_time()"]
+    for name in modules:
+        module, _, attribute = name.partition(":")
+        lines.append(f"from {module} import {attribute}" if attribute else f"import {module}")
+    lines.append(f"print(time.process_time() - start, *{TORCH} & set(sys.modules))")
+    seconds, *heavy = run_fresh(root, "\n".join(lines))
     return float(seconds), set(heavy)
 
 
@@ -95,12 +129,19 @@ def test_first_lessons_need_no_torch(root, number):
     assert is_fast(root, modules, before="import IPython, ipywidgets")
 
 
-@pytest.mark.parametrize("module", ["device", "doctor", "kernelcheck"])
-def test_setup_modules_import_without_torch(root, module):
-    assert measure_import(root, [f"lessonlib.lab.{module}"])[1] == set()
+@pytest.mark.parametrize("name", NO_TORCH)
+def test_what_needs_no_model_imports_no_torch(root, name):
+    assert list_loaded(root, NO_TORCH[name], TORCH) == set()
+
+
+@pytest.mark.parametrize("name", LIGHTER)
+def test_what_starts_often_imports_even_less(root, name):
+    code, packages = LIGHTER[name]
+    assert list_loaded(root, code, TORCH | packages) == set()
 
 
 def test_the_measurement_sees_torch(root):
+    assert list_loaded(root, "import torch", TORCH) == {"torch"}
     seconds, heavy = measure_import(root, ["torch"])
     assert heavy == {"torch"}
     assert seconds > 0.1

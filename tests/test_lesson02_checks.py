@@ -99,6 +99,7 @@ WRONG = {
         (lambda a, c: 1 + right_length(a, c), "each is 1 too long"),
         (lambda a, c: max(0, right_length(a, c) - 1), "each is 1 too short"),
         (lambda a, c: 7, "it is 7 for every alpha and c"),
+        (lambda a, c: 2**63 - 1 if a == 0.9 else 3, "wanted an int from 0 to 10000"),
         (lambda a, c: search(a, c, range(51), cost=lambda c, K: 1), "it is 50 for every"),
         (lambda a, c: search(a, c, tokens=accepted_only), "the token that closes each round"),
         (lambda a, c: search(a, c, range(101), hit_rate), "it is 100 for every"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -173,18 +171,6 @@ def test_what_the_questions_claim_is_so():
 # What is drawn
 
 
-@pytest.mark.parametrize("view", all_views(), ids=lambda view: view.readout[:40])
-def test_charts_are_valid_svg_without_gaps_in_numbers(view):
-    for chart in view.charts:
-        drawn = chart.svg(with_caption=True)
-        root = ET.fromstring(drawn)
-        assert "nan" not in drawn
-        assert "inf" not in drawn
-        assert root.get("aria-label") == chart.caption
-        assert len(chart.title) * 8.5 < chart.width, "the title is clipped"
-        assert len(drawn) < 40_000
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -237,9 +223,3 @@ def test_the_sweep_plots_both_curves():
         assert plot.chart.y_axis.low == 0
         assert max(values) <= plot.chart.y_axis.high
     ET.fromstring(panel._repr_mimebundle_()[0]["image/svg+xml"])
-
-
-def test_the_widgets_of_lesson_02_do_not_import_torch():
-    code = "import sys, lessonlib.widgets.lesson02, lessonlib.widgets.batches; "
-    code += "sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -178,13 +178,14 @@ WRONG = {
         (lambda a, b, T: kl(rows(a, T) + 0.01, rows(b, T) + 0.01).mean(), "the loss of 5 rows at"),
         (
             lambda a, b, T: kl(rows(a, T) + 1e-300, rows(b, T) + 1e-300).mean(),
-            "the loss at T=0.02 is ",
+            "a small number added inside the log caps it",
         ),
         (lambda a, b, T: None, "is a return missing?"),
         (change_in_place, "your code changed target_logits in place"),
     ],
     "5.2": [
         (rates(join=lambda p, q: (p * q).sum(-1)), "sum p q is the chance that two draws match"),
+        (lambda a, b, T: right_rates(a, b, T) if T else 10**400, "your alpha is one number"),
         (rates(cold, cold), "the temperature is not used"),
         (rates(lambda a, T: rows(a, 1 / T), lambda a, T: rows(a, 1 / T)), "are multiplied by"),
         (rates(of_draft=cold), "only the target's logits"),

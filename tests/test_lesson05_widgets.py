@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -188,18 +186,6 @@ def all_views():
     return [*views, hump.view_hump(5.5, 1.5), hump.view_hump(1, 0.8), hump.view_hump(10, 6)]
 
 
-@pytest.mark.parametrize("view", all_views(), ids=lambda view: view.readout[:40])
-def test_charts_are_valid_svg_without_gaps_in_numbers(view):
-    for chart in view.charts:
-        drawn = chart.svg(with_caption=True)
-        root = ET.fromstring(drawn)
-        assert "nan" not in drawn
-        assert "inf" not in drawn
-        assert root.get("aria-label") == chart.caption
-        assert len(chart.title) * 8.5 < chart.width, "the title is clipped"
-        assert len(drawn) < 40_000
-
-
 @pytest.mark.parametrize("width", hump.WIDTHS)
 def test_no_hump_outgrows_its_axis(width):
     for centre in hump.CENTRES:
@@ -218,13 +204,3 @@ def test_the_axes_do_not_move_with_the_values():
         for one, other in zip(first.charts, second.charts, strict=True):
             assert (one.x_axis, one.y_axis) == (other.x_axis, other.y_axis)
             assert (one.width, one.height) == (other.width, other.height)
-
-
-# Widgets
-
-
-def test_widgets_checks_and_record_do_not_import_torch():
-    modules = "widgets.lesson05", "widgets.hump", "exercises.lesson05", "lab.drafts"
-    code = "import sys; " + "; ".join(f"import lessonlib.{name}" for name in modules)
-    code += "; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

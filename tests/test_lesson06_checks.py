@@ -141,6 +141,13 @@ def later_tie(q_of, depth, top_k, nodes):
     return [int(tokens[i]) for i in kept], [place[int(parents[i])] for i in kept]
 
 
+def not_renumbered(q_of, depth, top_k, nodes):
+    """Right, but the parents are numbers among all proposed nodes."""
+    growth = growth_checks._grow(q_of, depth, top_k)
+    growth.rerank(nodes)
+    return [growth.tokens[i] for i in growth.kept], [growth.parents[i] for i in growth.kept]
+
+
 def greedy_of_all(q_of, depth, top_k, nodes):
     """The head is asked about every node, the deepest too; the tree is right."""
     tokens, parents = right_tree(q_of, depth, top_k, nodes)
@@ -198,11 +205,13 @@ WRONG = {
         (lambda f, e, t: None, "is None (is a return missing?)"),
     ],
     "6.2": [
+        (lambda n, k: (1, 2, 3), "told is 1 (int), wanted a list of places"),
         *(
             (rows_with(i, slip), words)
             for i, name in enumerate(row_checks.PARTS)
             for words, slip in row_checks.WRONG_PLACES[name]
         ),
+        (lambda n, k: [[10**400] * (n - 1 - k)] * 3, "is an int of more than 64 bits"),
         (
             lambda n, k: [np.arange(n - k) + k + 1] * 2 + [np.arange(n - k) + k + 2],
             "told is one row too long for n = 6, k = 0",
@@ -212,12 +221,12 @@ WRONG = {
         (rows_with(1, lambda s, k: s[::-1]), "labels for n = 6, k = 0 is"),
         (lambda n, k: right_rows(max(n, 3), k), "told is one row too long for n = 2"),
         (lambda n, k: right_rows(n, k)[0], "holds 5 values, wanted 3"),
-        (lambda n, k: (1, 2, 3), "told is 1 (int), wanted a list of token ids"),
         (lambda n, k: rows_cut(lambda p: np.array(p) + 0.0)(n, k), "token 0 of told is 1.0"),
     ],
     "6.3": [
         *((tree_of(slip), words) for words, slip in growth_checks.WRONG_TREES),
         (later_tie, "the tie goes to the parent"),
+        (not_renumbered, "your parents count all proposed nodes"),
         (greedy_of_all, "is run on the deepest nodes, to no use"),
         (asks_too_much, "only the 4 expanded ones need it"),
         (lambda f, d, k, m: right_tree(f, d, k, m + 1), "you keep 7 nodes, wanted 6"),

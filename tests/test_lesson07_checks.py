@@ -36,6 +36,10 @@ def right_rates(p_logits, q_logits, T):
     ]
 
 
+def float32_rates(p_logits, q_logits, T):
+    return right_rates(np.float32(p_logits), np.float32(q_logits), np.float32(T))
+
+
 def right_temperature(p_logits, q_logits, K, c, v):
     """A fine grid from the hot end; less elegant, as right."""
     needed = break_even_alpha(K, c, v)
@@ -70,7 +74,7 @@ def right_gate(gate, tokens, settings):
 
 
 RIGHT = {
-    "7.1": [temperature.acceptance_rates, right_rates],
+    "7.1": [temperature.four_rates, right_rates, float32_rates],
     "7.2": [crossings.break_even_temperature, right_temperature],
     "7.3": [controller.step_gate, right_gate],
     "7.4": [predict_changes, lambda: {k: bool(v) for k, v in reversed(predict_changes().items())}],
@@ -183,7 +187,7 @@ WRONG = {
         ),
     ],
     "7.4": [
-        (flip("b"), "1 of 9 go the other way, the first is b: it falls from"),
+        (flip("b"), "1 of 9 goes the other way, the first is b: it falls from"),
         (flip("a", "f"), "2 of 9 go the other way, the first is a: it rises from"),
         (flip(*CHANGES), "9 of 9 go the other way"),
         (lambda: {**predict_changes(), "d": ...}, "d has no answer yet"),

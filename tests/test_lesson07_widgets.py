@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 
 from lessonlib.lab import recordings, recordings07
 from lessonlib.theory.controller import PLAIN, PROBE, Played, Settings, measure_gain
-from lessonlib.theory.temperature import RATES, acceptance_rates
+from lessonlib.theory.temperature import RATES, four_rates
 from lessonlib.widgets import contour, lesson07, marks, timeline
 from lessonlib.widgets.heatmap import Cells, Rings
 
@@ -40,7 +38,7 @@ def lines_of(chart, role):
 @pytest.mark.parametrize("number", range(4))
 def test_the_four_rates_are_read_out_and_lie_on_their_curves(number, T):
     context = recordings.load_contexts()[number]
-    rates = acceptance_rates(context["p_logits"], context["q_logits"], T)
+    rates = four_rates(context["p_logits"], context["q_logits"], T)
     view = lesson07.view_context(number, T)
     for name, rate in zip(RATES, rates, strict=True):
         assert f"{name} {rate:.3f}" in view.readout
@@ -55,7 +53,7 @@ def test_the_bars_are_the_whole_law_at_that_temperature():
         p, q, overlap = (np.array(bar.heights) for bar in bars)
         assert p.sum() == pytest.approx(1)
         assert q.sum() == pytest.approx(1)
-        shared = acceptance_rates(
+        shared = four_rates(
             *(recordings.load_contexts()[1][n] for n in ("p_logits", "q_logits")), T
         )[0]
         assert overlap.sum() == pytest.approx(float(shared))
@@ -142,18 +140,6 @@ def test_silences_and_means_follow_the_modes():
 # What is drawn
 
 
-@pytest.mark.parametrize("view", all_views(), ids=lambda view: view.readout[:40])
-def test_charts_are_valid_svg_without_gaps_in_numbers(view):
-    for chart in view.charts:
-        drawn = chart.svg(with_caption=True)
-        root = ET.fromstring(drawn)
-        assert "nan" not in drawn
-        assert "inf" not in drawn
-        assert root.get("aria-label") == chart.caption
-        assert len(chart.title) * 8.5 < chart.width, "the title is clipped"
-        assert len(drawn) < 60_000
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -175,7 +161,7 @@ def test_the_plots_of_the_profile_show_what_they_are_given():
     kinds = {"code": {name: [0.5, 0.6] for name in RATES}}
     panel = lesson07.plot_rates(kinds, (0, 10), {"break-even, K = 4": 0.4})
     assert "break-even, K = 4" in panel.plots[0].svg
-    panel = lesson07.plot_drift((1, 2), [0.5, 0.6], [0.4, 0.5], "shared T")
+    panel = lesson07.plot_drift((1, 2), {"shared T": [0.5, 0.6]}, {"shared T": [0.4, 0.5]})
     (own,) = lines_of(panel.plots[0].chart, "draft")
     assert list(own.y) == [0.4, 0.5]
     panel = lesson07.plot_batches((1, 2, 4), {"sampled": [2.0, 1.0, 0.5]})
@@ -186,10 +172,3 @@ def test_the_plots_of_the_profile_show_what_they_are_given():
     for plot in panel.plots:
         ET.fromstring(plot.svg)
         assert "nan" not in plot.svg
-
-
-def test_the_widgets_of_lesson_07_do_not_import_torch():
-    code = "import sys, lessonlib.widgets.lesson07 as w, lessonlib.widgets.timeline; "
-    code += "w.temperature_on_both(), w.map_of_K_and_temperature(); "
-    code += "import lessonlib.exercises.lesson07; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -453,12 +453,3 @@ def test_the_rich_view_appears_only_in_a_notebook_and_display_is_swallowed(cours
         "Hints are folded below the check cell of exercise 98.1.",
         "ex 98.1 half: ok (2 checks)",
     ]
-
-
-def test_looking_up_an_exercise_imports_neither_torch_nor_ipython():
-    code = (
-        "import sys, lessonlib.exercises as e\n"
-        "print(sorted({'torch', 'IPython', 'rich', 'jupytext'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

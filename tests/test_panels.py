@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from lessonlib.widgets import batches, hump, lesson02, lesson05, lesson07, timeline
+from tests import test_lesson02_widgets, test_lesson05_widgets, test_lesson07_widgets
 
 PANELS = {  # name: (factory, a value for each control that it does not start with)
     "speedup": (lesson02.speedup_against_K, {"alpha": 0.5, "K": 9, "c": 0.2, "s": 0.1}),
@@ -24,6 +25,11 @@ PANELS = {  # name: (factory, a value for each control that it does not start wi
         {"cold": 0.62, "hot": 0.3, "window": 4, "hysteresis": 0.8, "probe": 10},
     ),
 }
+VIEWS = [  # (view, the most characters of each of its charts)
+    *((view, 40_000) for view in test_lesson02_widgets.all_views()),
+    *((view, 40_000) for view in test_lesson05_widgets.all_views()),
+    *((view, 60_000) for view in test_lesson07_widgets.all_views()),
+]
 SECONDS = 0.05  # of the 100 ms from slider to redraw, the page needs the rest
 
 
@@ -60,6 +66,18 @@ def test_every_panel_leaves_a_picture_words_and_described_controls(name):
     ET.fromstring(data["image/svg+xml"])
     assert panel.readout.value in data["text/plain"]
     assert all(control.description and control.tooltip for control in panel.controls.values())
+
+
+@pytest.mark.parametrize(("view", "most"), VIEWS, ids=[view.readout[:40] for view, _ in VIEWS])
+def test_charts_are_valid_svg_without_gaps_in_numbers(view, most):
+    for chart in view.charts:
+        drawn = chart.svg(with_caption=True)
+        root = ET.fromstring(drawn)
+        assert "nan" not in drawn
+        assert "inf" not in drawn
+        assert root.get("aria-label") == chart.caption
+        assert len(chart.title) * 8.5 < chart.width, "the title is clipped"
+        assert len(drawn) < most
 
 
 @pytest.mark.parametrize("name", PANELS)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.decoding.loop import generate
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.lab.probes import ForgetfulDrafter, OffByOneCache, PoisonedCache, Probe
-from tests.tinypair import write_model
+from tests.tinypair import make_pair
 from tests.toys import coins_of
 
 SAMPLING = Sampling(temperature=1.0)
@@ -19,12 +18,7 @@ PROMPT = [5, 6, 7]
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory) -> tuple[GPT2, GPT2]:
-    folder = tmp_path_factory.mktemp("probes")
-    for name, layers in (("target", 2), ("draft", 1)):
-        write_model(folder / name, layers=layers, seed=layers)
-    return tuple(
-        GPT2.from_folder(folder / name, dtype=torch.float64) for name in ("target", "draft")
-    )
+    return make_pair(tmp_path_factory.mktemp("probes"))
 
 
 def run(target, draft, *, drafter=SmallModelDrafter, K=4, new=60, seed=0):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -70,15 +68,6 @@ def test_the_files_are_small_and_plain_ascii():
     assert sum((recordings.DATA / name).stat().st_size for name in FILES) < 1_000_000
     for name in FILES:
         assert (recordings.DATA / name).read_bytes().isascii()
-
-
-def test_loading_them_imports_no_torch():
-    code = (
-        "import sys; from lessonlib.lab import recordings as r; "
-        "r.load_round(), r.load_contexts(), r.load_runs(); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_there_is_a_run_for_every_stop_of_both_sliders():

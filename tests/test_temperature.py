@@ -18,8 +18,8 @@ from lessonlib.theory.siblings import draw_independently
 from lessonlib.theory.speedup import break_even_alpha
 from lessonlib.theory.temperature import (
     RATES,
-    acceptance_rates,
     chosen_rate,
+    four_rates,
     left_rate,
     match_rate,
     shared_gap,
@@ -84,7 +84,7 @@ def test_softening_is_what_the_loop_samples_from():
 
 def test_the_limits():
     p, q = np.random.default_rng(1).normal(0, 2, (2, 6, 50))
-    cold, hot = acceptance_rates(p, q, 0), acceptance_rates(p, q, math.inf)
+    cold, hot = four_rates(p, q, 0), four_rates(p, q, math.inf)
     agree = (p.argmax(-1) == q.argmax(-1)).astype(float)
     for name, rate in zip(RATES, cold, strict=True):
         if name != "draft left at T = 1":
@@ -95,7 +95,7 @@ def test_the_limits():
     np.testing.assert_allclose(match, 1 / 50)
     np.testing.assert_allclose(left, np.minimum(soften(q, 1), 1 / 50).sum(-1))
     # Large but finite temperatures lead there.
-    for rate, limit in zip(acceptance_rates(p, q, 1e6), hot, strict=True):
+    for rate, limit in zip(four_rates(p, q, 1e6), hot, strict=True):
         np.testing.assert_allclose(rate, limit, atol=1e-4)
 
 
@@ -121,7 +121,7 @@ def test_shared_T_may_dip_before_it_rises():
 )
 def test_rates_are_chances_in_their_order(rows, T):
     p, q = map(np.array, rows)
-    shared, greedy, match, left = map(float, acceptance_rates(p, q, T))
+    shared, greedy, match, left = map(float, four_rates(p, q, T))
     for rate in (shared, greedy, match, left):
         assert 0 <= rate <= 1 + 1e-12
     assert match <= shared + 1e-12  # p q <= min(p, q): matching throws acceptances away

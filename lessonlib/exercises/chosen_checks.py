@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from lessonlib.exercises import Wrong, inputs
+from lessonlib.exercises.inputs import SAME
 from lessonlib.exercises.named_mistakes import Slips, name_slip
 from lessonlib.theory.exactlaw import law_of, total_variation
 from lessonlib.theory.rejection import draw, one_hot, residual
-
-SAME = 1e-6  # a right answer may compute in float32
 
 
 def accept_chosen(p: np.ndarray, q: np.ndarray, token: int) -> tuple[float, np.ndarray]:
@@ -20,10 +19,6 @@ def accept_chosen(p: np.ndarray, q: np.ndarray, token: int) -> tuple[float, np.n
 def _without(row: np.ndarray, token: int) -> np.ndarray:
     rest = np.where(np.arange(len(row)) == token, 0.0, row)
     return rest / rest.sum()
-
-
-def _same(a, b) -> bool:
-    return bool(np.allclose(a, b, atol=SAME))
 
 
 WRONG_CHANCES: Slips = (
@@ -86,16 +81,16 @@ def _choose(answer, p, q, token) -> tuple[float, np.ndarray]:
 def check_chance(answer) -> None:
     rows = list(_list_rows())
     yours, wanted = ([_choose(f, *row)[0] for row in rows] for f in (answer, accept_chosen))
-    if not _same(yours, wanted):
-        name_slip(yours, rows, WRONG_CHANCES, _same)
+    if not inputs.near(yours, wanted):
+        name_slip(yours, rows, WRONG_CHANCES)
     inputs.close(yours, wanted, SAME, "the chance over several rows")
 
 
 def check_rest(answer) -> None:
     rows = list(_list_rows())
     yours, wanted = ([_choose(f, *row)[1] for row in rows] for f in (answer, accept_chosen))
-    if not all(map(_same, yours, wanted)):
-        name_slip(yours, rows, WRONG_RESTS, _same)
+    if not all(map(inputs.near, yours, wanted)):
+        name_slip(yours, rows, WRONG_RESTS)
     for mine, right in zip(yours, wanted, strict=True):
         inputs.close(mine, right, SAME, "the rest")
 
@@ -119,7 +114,7 @@ def check_a_certain_target(answer) -> None:
     with np.errstate(all="ignore"):
         chance, rest = inputs.as_tuple(answer(p.copy(), q, 1), "what you return", 2)
     inputs.close(inputs.as_number(chance, "the chance", 0, 1), 1, SAME, "the chance for p(x) = 1")
-    if not np.isfinite(np.asarray(rest, dtype=float)).all():
+    if inputs.not_finite(rest):
         raise Wrong("for p(x) = 1 nothing is left and the rest is 0/0: return p itself")
     chance, rest = _choose(answer, np.array([0.0, 0.4, 0.6]), q, 0)
     inputs.close(chance, 0, SAME, "the chance for p(x) = 0")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lessonlib.exercises import Wrong, inputs
-from lessonlib.exercises.misconceptions import SAME
+from lessonlib.exercises.inputs import SAME
 from lessonlib.theory.cachedtoy import CachedToy, Call, ToyCache, language, scripted_rows
 from lessonlib.theory.coins import law_of
 from lessonlib.theory.exactlaw import target_law, total_variation

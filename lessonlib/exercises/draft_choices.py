@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import eq
 
 from lessonlib.exercises import Wrong, inputs
-from lessonlib.exercises.wrong_formulas import Formulas, sum_powers
+from lessonlib.exercises.named_mistakes import Slips, name_slip
+from lessonlib.exercises.wrong_formulas import sum_powers
 from lessonlib.lab.drafts import choose_draft
 from lessonlib.theory.speedup import speedup
 
@@ -28,7 +30,7 @@ def pick_by(key, drafts: dict, v: dict) -> tuple[str | None, int]:
 
 
 # What ranks the drafts: (alpha, c) -> number
-WRONG_KEYS: Formulas = (
+WRONG_KEYS: Slips = (
     ("it takes the draft with the largest alpha, whatever it costs", lambda a, c: a),
     ("it takes the cheapest draft, whatever its alpha", lambda a, c: -c),
     (
@@ -38,7 +40,7 @@ WRONG_KEYS: Formulas = (
     ("alpha - c is not the speedup: compare E / (c K + v)", lambda a, c: a - c),
 )
 # What is maximised over drafts and K: (alpha, c, K, v[K]) -> number
-WRONG_GAINS: Formulas = (
+WRONG_GAINS: Slips = (
     ("v is not used: K drafted tokens cost v[K] to verify", lambda a, c, K, v: gain_of(a, c, K, 1)),
     ("drafting is free in it: add c K to the cost", lambda a, c, K, v: gain_of(a, 0, K, v)),
     (
@@ -58,7 +60,7 @@ WRONG_GAINS: Formulas = (
         lambda a, c, K, v: gain_of(a, c, K, v + 1),
     ),
 )
-WRONG_CHOICES: Formulas = (
+WRONG_CHOICES: Slips = (
     (
         "it never chooses plain decoding: return (None, 0) where nothing gains",
         lambda drafts, v: pick(drafts, v, fallback=False),
@@ -76,6 +78,7 @@ TABLES = (
     ({"sharp": (0.5, 0.02), "slow": (0.9, 0.41)}, FLAT),
     ({"long": (0.9, 0.05), "short": (0.6, 0.02)}, dict.fromkeys(range(6, 32, 2), 1.0)),
     ({"a": (0.6, 0.05), "b": (0.8, 0.05), "c": (0.82, 0.3)}, {2: 1.1, 4: 1.2, 16: 1.4}),
+    ({"perfect": (1.0, 0.3), "good": (0.7, 0.1)}, FLAT),
     ({"ngram": (0.35, 0.0), "head": (0.6, 0.06), "model": (0.8, 0.25)}, {1: 1.5, 3: 1.6, 5: 2.5}),
 )
 HOPELESS = (
@@ -89,10 +92,8 @@ def check_choices(answer) -> None:
     yours = [_ask_choice(answer, *point) for point in points]
     if set(yours) == {(None, 0)}:
         raise Wrong("you always take plain decoding: v[K] is the price of all K + 1 rows together")
-    for sentence, choose in WRONG_CHOICES:
-        wrong = [choose(*point) for point in points]
-        if yours == wrong and not _all_best(wrong, points):
-            raise Wrong(sentence)
+    if not all(_is_best(*point, choice) for point, choice in zip(points, yours, strict=True)):
+        name_slip(yours, points, WRONG_CHOICES, eq)
     for (drafts, v), choice in zip(points, yours, strict=True):
         _compare_choice(drafts, v, choice)
 
@@ -123,25 +124,17 @@ def _gain(drafts, v, choice) -> float:
     return 1.0 if name is None else speedup(drafts[name][0], K, drafts[name][1], v[K])
 
 
-def _best(drafts, v) -> tuple[str | None, int]:
-    return choose_draft(drafts, v)
-
-
-def _all_best(choices, points) -> bool:
-    return all(
-        _gain(*point, choice) >= _gain(*point, _best(*point)) - 1e-12
-        for point, choice in zip(points, choices, strict=True)
-    )
+def _is_best(drafts, v, choice) -> bool:
+    """Another choice of the same speedup is as good: on a tie nobody loses."""
+    return _gain(drafts, v, choice) >= _gain(drafts, v, choose_draft(drafts, v)) - 1e-12
 
 
 def _compare_choice(drafts, v, choice) -> None:
-    """Another choice of the same speedup is as good: on a tie nobody loses."""
-    best = _best(drafts, v)
-    mine, most = _gain(drafts, v, choice), _gain(drafts, v, best)
-    if mine < most - 1e-12:
+    best = choose_draft(drafts, v)
+    if not _is_best(drafts, v, choice):
         raise Wrong(
-            f"of {', '.join(drafts)} you take {_say(choice)} for {mine:.3f}x; "
-            f"{_say(best)} gives {most:.3f}x"
+            f"of {', '.join(drafts)} you take {_say(choice)} for {_gain(drafts, v, choice):.3f}x; "
+            f"{_say(best)} gives {_gain(drafts, v, best):.3f}x"
         )
 
 

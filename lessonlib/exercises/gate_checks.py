@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import eq
 
 import numpy as np
 
 from lessonlib.exercises import Wrong, inputs
+from lessonlib.exercises.named_mistakes import name_slip
 from lessonlib.exercises.wrong_gates import WRONG_GATES
 from lessonlib.theory.controller import DRAFT, PLAIN, PROBE, Gate, Settings, step_gate
 
@@ -32,33 +34,24 @@ def list_situations() -> list[tuple[Gate, int, Settings]]:
 
 def read_gate(value) -> tuple:
     mode, recent, waited = inputs.as_tuple(value, "your gate", 3)
-    if mode not in (DRAFT, PLAIN, PROBE):
+    if not isinstance(mode, str) or mode not in (DRAFT, PLAIN, PROBE):
         raise Wrong(f"your mode is {mode!r}, wanted 'draft', 'plain' or 'probe'")
     return mode, tuple(inputs.as_tokens(recent, "recent")), inputs.as_int(waited, "waited", low=0)
 
 
 def check_steps(answer) -> None:
     situations = list_situations()
-    yours = [answer(*situation) for situation in situations]
+    yours = [read_gate(answer(*situation)) for situation in situations]
     wanted = [step_gate(*situation) for situation in situations]
-    if list(map(_plain, yours)) != list(map(_plain, wanted)):
-        for sentence, wrong in WRONG_GATES:
-            if list(map(_plain, yours)) == [_plain(wrong(*each)) for each in situations]:
-                raise Wrong(sentence)
+    if yours != wanted:
+        name_slip(yours, situations, WRONG_GATES, eq)
     for (gate, tokens, settings), mine, right in zip(situations, yours, wanted, strict=True):
-        if read_gate(mine) != tuple(right):
+        if mine != right:
             raise Wrong(
                 f"{tuple(gate)} after {tokens} tokens, window {settings.window}, threshold "
                 f"{settings.threshold}, hysteresis {settings.hysteresis}, probe {settings.probe}: "
-                f"{read_gate(mine)}, wanted {tuple(right)}"
+                f"{mine}, wanted {tuple(right)}"
             )
-
-
-def _plain(gate) -> object:
-    """A gate as plain values, to compare; anything else stays what it is."""
-    if isinstance(gate, tuple | list) and len(gate) == 3 and isinstance(gate[1], tuple | list):
-        return gate[0], tuple(gate[1]), gate[2]
-    return repr(gate)
 
 
 def check_a_journey(answer) -> None:

@@ -28,6 +28,11 @@ _TIE = "a certain head (q = 1) makes a child tie with its parent: the tie goes t
 
 def grow_tree(q_of: Row, depth: int, top_k: int, nodes: int) -> tuple[list[int], list[int]]:
     """The reference: (tokens, parents) of the reranked tree, the most confident first."""
+    proposal = _grow(q_of, depth, top_k).rerank(nodes)
+    return list(proposal.tokens), list(proposal.parents)
+
+
+def _grow(q_of: Row, depth: int, top_k: int) -> Growth:
     growth, level = Growth(), [ROOT]
     for step in range(depth):
         rows = np.array([q_of(path_of(growth.tokens, growth.parents, node)) for node in level])
@@ -36,8 +41,7 @@ def grow_tree(q_of: Row, depth: int, top_k: int, nodes: int) -> tuple[list[int],
             growth.add_level(level, tokens, np.log(np.take_along_axis(rows, tokens, axis=1)))
         if step + 1 < depth:
             level = growth.expand(top_k)
-    proposal = growth.rerank(nodes)
-    return list(proposal.tokens), list(proposal.parents)
+    return growth
 
 
 def path_of(tokens, parents, node: int) -> Path:
@@ -147,8 +151,22 @@ def _wanted(*tree) -> frozenset[Path]:
     return frozenset(path_of(tokens, parents, node) for node in range(len(tokens)))
 
 
+def _check_numbers(answer, trees) -> None:
+    """The right tree, but parents are counted among all proposed nodes: it needs its own words."""
+    for q_of, depth, top_k, nodes in trees:
+        growth, given = _grow(q_of, depth, top_k), answer(q_of, depth, top_k, nodes)
+        growth.rerank(nodes)
+        proposed = [growth.parents[node] for node in growth.kept]
+        if not (isinstance(given, list | tuple) and len(given) == 2):
+            return
+        if not np.array_equal(given[1], proposed):
+            return
+    raise Wrong("your parents count all proposed nodes: number the kept nodes anew, from 0")
+
+
 def check_trees(answer) -> None:
     trees = list(_list_trees())
+    _check_numbers(answer, trees)
     yours, wanted = [_read_tree(answer, *t) for t in trees], [_wanted(*t) for t in trees]
     if yours != wanted:
         name_slip(yours, trees, WRONG_TREES, frozenset.__eq__)

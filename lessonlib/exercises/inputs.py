@@ -19,17 +19,32 @@ import numpy as np
 from lessonlib.exercises.outcomes import Wrong
 
 Shape = tuple[int, ...]
+SAME = 1e-6  # numbers this near are one: a right answer may compute in float32
+LARGEST = 2**63 - 1  # the largest int that an array holds
+
+
+def shape_of(value: Any) -> Shape | None:
+    """Return the shape of `value` as an array, None where it has none: a ragged list has not.
+
+    >>> shape_of([[1, 2], [3, 4]]), shape_of(0.5), shape_of([[1, 2], [3]])
+    ((2, 2), (), None)
+    """
+    try:
+        return tuple(np.shape(value))
+    except Exception:  # what a learner returns may be anything, with a `shape` of any kind
+        return None
 
 
 def _describe(value: Any) -> str:
     """Name a value as a learner would: short, plain, never failing."""
-    shape = getattr(value, "shape", None)
     if value is None:
         return "None (is a return missing?)"
-    if shape:
-        return f"an array of shape {tuple(shape)}"
+    if hasattr(value, "shape") and shape_of(value):
+        return f"an array of shape {shape_of(value)}"
     if isinstance(value, str):
         return f"{value[:30]!r} (str)"
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return "an int of more than 64 bits"
     if isinstance(value, bool | int | float | complex | np.generic):
         return f"{getattr(value, 'item', lambda: value)()} ({type(value).__name__})"
     if callable(value):
@@ -143,6 +158,8 @@ def as_int(value: Any, name: str, low: int | None = None, high: int | None = Non
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise Wrong(f"{name} is {_describe(value)}, wanted an int")
     number = int(value)
+    if abs(number) > LARGEST:
+        raise Wrong(f"{name} is {_describe(number)}, wanted a smaller one")
     if (low is not None and number < low) or (high is not None and number > high):
         bounds = f"at least {low}" if high is None else f"at most {high}"
         bounds = f"from {low} to {high}" if None not in (low, high) else bounds
@@ -176,10 +193,15 @@ def as_tuple(value: Any, name: str, length: int) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def as_tokens(value: Any, name: str, length: int | None = None) -> list[int]:
-    """Return `value`, a list, tuple or 1-d integer array of token ids, as a list of ints."""
+def as_tokens(
+    value: Any, name: str, length: int | None = None, wanted: str = "token ids"
+) -> list[int]:
+    """Return `value`, a list, tuple or 1-d array of whole numbers from 0 up, as a list of ints.
+
+    `wanted` says what they are, where that is not token ids.
+    """
     if not isinstance(value, list | tuple) and getattr(value, "ndim", None) != 1:
-        raise Wrong(f"{name} is {_describe(value)}, wanted a list of token ids")
+        raise Wrong(f"{name} is {_describe(value)}, wanted a list of {wanted}")
     parts = list(value)
     if length is not None and len(parts) != length:
         raise Wrong(f"{name} holds {len(parts)} tokens, wanted {length}")
@@ -201,6 +223,28 @@ def unchanged(**inputs: Any) -> Iterator[None]:
     for name, value in inputs.items():
         if not _same(before[name], value):
             raise Wrong(f"your code changed {name} in place; work on a copy")
+
+
+def not_finite(value: Any) -> bool:
+    """Whether `value` is made of numbers, and one of them is NaN or infinite.
+
+    >>> not_finite([0.5, np.nan]), not_finite([0.5, 1]), not_finite("nan of numbers")
+    (True, False, False)
+    """
+    try:
+        return not np.isfinite(np.asarray(value, dtype=float)).all()
+    except Exception:  # no numbers: the reading that follows says what it is
+        return False
+
+
+def near(a: Any, b: Any) -> bool:
+    """Whether two arrays or numbers have one shape and agree to SAME, of b where that is above 1.
+
+    >>> near([0.1, 30], np.float32([0.1, 30])), near(0.1, [0.1]), near(0.1, 0.1001)
+    (True, False, False)
+    """
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return a.shape == b.shape and bool((np.abs(a - b) <= SAME * np.maximum(1, np.abs(b))).all())
 
 
 def _same(before: Any, after: Any) -> bool:

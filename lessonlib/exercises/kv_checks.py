@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import eq
 
 import numpy as np
 
 from lessonlib.exercises import Wrong, inputs
 from lessonlib.exercises.batch_misconceptions import ONE_SEQUENCE, WHOLE_BATCH, Plans, play
+from lessonlib.exercises.named_mistakes import name_slip
 from lessonlib.theory import kv
 from lessonlib.theory.kv import SequenceRound
 
@@ -67,9 +70,7 @@ def _check_rows(answer, which: int, model: str, known) -> None:
     wanted = {case: rows_after_round(*case)[which] for case in _every_round()}
     if yours == wanted:
         return
-    for words, wrong in known.items():
-        if all(value == wrong(*case) for case, value in yours.items()):
-            raise Wrong(words)
+    name_slip(yours.values(), yours, known.items(), eq)
     case = next(case for case in yours if yours[case] != wanted[case])
     raise Wrong(
         f"text_length={case[0]}, K={case[1]}, accepted={case[2]}: the {model} keeps "
@@ -136,13 +137,13 @@ def check_batch_mistakes(answer) -> None:
     yours = [_read_batch(answer, *case) for case in cases]
     if all(one == simulate_batch(*case) for one, case in zip(yours, cases, strict=True)):
         return
-    for words, kind in ONE_SEQUENCE.items():
-        if all(one == play(kind, *case) for one, case in zip(yours, cases, strict=True)):
-            raise Wrong(words)
-    for words, change in WHOLE_BATCH.items():
-        wrong = [simulate_batch(lengths, change(plans), K) for lengths, plans, K in cases]
-        if yours == wrong:
-            raise Wrong(words)
+    slips = {words: partial(play, kind) for words, kind in ONE_SEQUENCE.items()}
+    slips |= {words: partial(_play_changed, change) for words, change in WHOLE_BATCH.items()}
+    name_slip(yours, cases, slips.items(), eq)
+
+
+def _play_changed(change, text_lengths, accepted, K):
+    return simulate_batch(text_lengths, change(accepted), K)
 
 
 def check_batch_stops(answer) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lessonlib.exercises import Exercise, Wrong, inputs
-from lessonlib.exercises.misconceptions import SAME, diagnose_round
+from lessonlib.exercises.inputs import SAME
+from lessonlib.exercises.misconceptions import diagnose_round
 from lessonlib.theory import empirical, rejection
 from lessonlib.theory.exactlaw import round_law, total_variation
 from lessonlib.theory.mistakes import build_round

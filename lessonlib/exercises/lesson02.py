@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from lessonlib.exercises import Exercise, Wrong, inputs
+from lessonlib.exercises.inputs import SAME
+from lessonlib.exercises.named_mistakes import name_slip
 from lessonlib.exercises.wrong_formulas import (
     WRONG_SPEEDUPS,
     WRONG_TIMES,
     WRONG_TOKENS,
-    name_mistake,
     sum_powers,
 )
 from lessonlib.theory import speedup
@@ -25,10 +26,10 @@ def check_tokens_against_the_law(answer) -> None:
     points = [(a, K) for a in (0.25, 0.5, 0.75) for K in (1, 2, 3)]
     yours = [inputs.as_number(answer(*point), "your E") for point in points]
     wanted = [_mean_length(*point) for point in points]
-    if not np.allclose(yours, wanted, rtol=0, atol=1e-9):
-        name_mistake(yours, points, WRONG_TOKENS)
+    if not inputs.near(yours, wanted):
+        name_slip(yours, points, WRONG_TOKENS)
     for (alpha, K), mine, right in zip(points, yours, wanted, strict=True):
-        inputs.close(mine, right, 1e-9, f"E at alpha={alpha}, K={K}")
+        inputs.close(mine, right, SAME, f"E at alpha={alpha}, K={K}")
 
 
 def _mean_length(alpha: float, K: int) -> float:
@@ -40,8 +41,9 @@ def _mean_length(alpha: float, K: int) -> float:
 def check_tokens_values(answer) -> None:
     for alpha in np.linspace(0, 0.99, 12):
         for K in (0, 1, 5, 16, 40):
-            yours = inputs.as_number(answer(float(alpha), K), "your E", 1, K + 1, tol=1e-9)
-            inputs.close(yours, expected_tokens(alpha, K), 1e-9, f"E at alpha={alpha:.2f}, K={K}")
+            tol = SAME * (K + 1)  # the largest E there is
+            yours = inputs.as_number(answer(float(alpha), K), "your E", 1, K + 1, tol=tol)
+            inputs.close(yours, expected_tokens(alpha, K), tol, f"E at alpha={alpha:.2f}, K={K}")
 
 
 def check_tokens_of_a_perfect_draft(answer) -> None:
@@ -50,7 +52,7 @@ def check_tokens_of_a_perfect_draft(answer) -> None:
             yours = inputs.as_number(answer(alpha, 4), "your E")
         except (Wrong, ZeroDivisionError):
             raise Wrong("alpha = 1 gives 0/0 there: all K pass, so E is K + 1") from None
-        inputs.close(yours, 5, 1e-9, "E at alpha=1, K=4")
+        inputs.close(yours, 5, SAME, "E at alpha=1, K=4")
 
 
 # 2.2 best_draft_length
@@ -60,7 +62,7 @@ PRICES = ((0.8, 0.05), (0.5, 0.05), (0.5, 0.1), (0.7, 0.1), (0.9, 0.1), (0.9, 0.
 
 def check_best_lengths(answer) -> None:
     """Six of the usual rates and costs; a longer search than "1 to 10" is needed for two."""
-    yours = [inputs.as_int(answer(*point), "your K", low=0) for point in PRICES]
+    yours = [_read_length(answer, *point) for point in PRICES]
     wanted = [speedup.best_draft_length(*point) for point in PRICES]
     if yours == [K + 1 for K in wanted]:
         raise Wrong("each is 1 too long: K counts drafted tokens, so it may not be an index + 1")
@@ -72,6 +74,11 @@ def check_best_lengths(answer) -> None:
         raise Wrong("the token that closes each round is missing from your E")
     for (alpha, c), K in zip(PRICES, yours, strict=True):
         _compare_lengths(alpha, c, K)
+
+
+def _read_length(answer, alpha: float, c: float) -> int:
+    """The learner's K; its speedup is a sum of K + 1 powers, so there must be an end to them."""
+    return inputs.as_int(answer(alpha, c), "your K", 0, 10_000)
 
 
 def _best_without_bonus(alpha: float, c: float) -> int:
@@ -90,7 +97,7 @@ def _compare_lengths(alpha: float, c: float, yours: int) -> None:
 
 def check_long_drafts(answer) -> None:
     for alpha, c in ((0.95, 0.02), (0.98, 0.01), (0.99, 0.01)):
-        K = inputs.as_int(answer(alpha, c), "your K", low=0)
+        K = _read_length(answer, alpha, c)
         best = speedup.best_draft_length(alpha, c)
         if best > K and speedup.speedup(alpha, K + 1, c) > speedup.speedup(alpha, K, c):
             raise Wrong(f"alpha={alpha}, c={c}: the speedup still rises at your K = {K}: go on")
@@ -99,7 +106,7 @@ def check_long_drafts(answer) -> None:
 
 def check_hopeless_drafts(answer) -> None:
     for alpha, c in ((0.3, 0.5), (0.6, 0.66), (0.0, 0.1), (0.2, 1.5)):
-        if inputs.as_int(answer(alpha, c), "your K", low=0) != 0:
+        if _read_length(answer, alpha, c) != 0:
             raise Wrong(f"alpha={alpha}, c={c}: every draft makes it slower, so the best K is 0")
 
 
@@ -135,10 +142,10 @@ def _compare_sweeps(answer, alpha: float, c: float, lengths) -> None:
     if np.allclose(tokens, right_times) and np.allclose(times, right_tokens):
         raise Wrong("the two curves are swapped: E first, then the time per token")
     points = [(alpha, int(K)) for K in lengths]
-    name_mistake(tokens, points, WRONG_TOKENS)
-    inputs.close(tokens, right_tokens, 1e-9, "E")
-    name_mistake(times, [(alpha, c, K) for _, K in points], WRONG_TIMES)
-    inputs.close(times, right_times, 1e-9, "the time per token")
+    name_slip(tokens, points, WRONG_TOKENS)
+    inputs.close(tokens, right_tokens, SAME, "E")
+    name_slip(times, [(alpha, c, K) for _, K in points], WRONG_TIMES)
+    inputs.close(times, right_times, SAME, "the time per token")
 
 
 # 2.4 predict_speedup
@@ -148,10 +155,10 @@ def check_predictions(answer) -> None:
     points = [(0.8, 4, 0.05, 1.3), (0.6, 2, 0.35, 2.0), (0.9, 8, 0.1, 1.0), (0.5, 6, 0.2, 3.0)]
     yours = [inputs.as_number(answer(*point), "your prediction") for point in points]
     wanted = [speedup.speedup(*point) for point in points]
-    if not np.allclose(yours, wanted, rtol=0, atol=1e-9):
-        name_mistake(yours, points, WRONG_SPEEDUPS)
+    if not inputs.near(yours, wanted):
+        name_slip(yours, points, WRONG_SPEEDUPS)
     for (alpha, K, c, v), mine, right in zip(points, yours, wanted, strict=True):
-        inputs.close(mine, right, 1e-9, f"the speedup at alpha={alpha}, K={K}, c={c}, v={v}")
+        inputs.close(mine, right, SAME, f"the speedup at alpha={alpha}, K={K}, c={c}, v={v}")
 
 
 def check_predictions_at_the_ends(answer) -> None:
@@ -164,7 +171,7 @@ def check_predictions_at_the_ends(answer) -> None:
             yours = inputs.as_number(answer(*point), "your prediction")
         except (Wrong, ZeroDivisionError):
             raise Wrong(f"your prediction divides by zero at an end: {story}") from None
-        inputs.close(yours, speedup.speedup(*point), 1e-9, f"your prediction ({story})")
+        inputs.close(yours, speedup.speedup(*point), SAME, f"your prediction ({story})")
 
 
 EXERCISES = (

@@ -6,6 +6,7 @@ import numpy as np
 
 from lessonlib.decoding.trace import Round, Trace, measure_paths
 from lessonlib.exercises import Exercise, Wrong, inputs
+from lessonlib.exercises.inputs import SAME
 from lessonlib.exercises.sibling_misconceptions import diagnose_siblings
 from lessonlib.exercises.tree_checks import (
     check_by_path,
@@ -59,7 +60,7 @@ def check_more_siblings(answer) -> None:
     for rule in siblings.RULES:
         choices = (_read_choice(answer), siblings.accept_sibling)
         yours, wanted = (siblings.sibling_law(choose, p, q, rule, 3) for choose in choices)
-        if total_variation(yours, wanted) > 1e-9:
+        if total_variation(yours, wanted) > SAME:
             raise Wrong("right for 2 siblings of 4 tokens, but not for 3 of 3: do not fix sizes")
 
 
@@ -108,20 +109,20 @@ def _measure(answer, traces):
 def check_tau(answer) -> None:
     for traces in _path_traces():
         (tau, _), wanted = _measure(answer, traces), measure_paths(traces)[0]
-        if abs(tau - (wanted - 1)) < 1e-9:
+        if abs(tau - (wanted - 1)) < SAME:
             raise Wrong(
                 f"tau is {tau:.4f}, wanted {wanted:.4f}: each round also emits a last token"
             )
         each = np.mean([trace.tau for trace in traces])
-        if len(traces) > 1 and abs(tau - each) < 1e-9 and abs(wanted - each) > 1e-9:
+        if len(traces) > 1 and abs(tau - each) < SAME and abs(wanted - each) > SAME:
             raise Wrong("tau is a mean of means: pool the runs, all tokens over all forwards")
-        inputs.close(tau, wanted, 1e-9, "tau")
+        inputs.close(tau, wanted, SAME, "tau")
 
 
 def check_alpha(answer) -> None:
     for traces in _path_traces():
         (_, alpha), wanted = _measure(answer, traces), measure_paths(traces)[1]
-        if abs(alpha - wanted) < 1e-9:
+        if abs(alpha - wanted) < SAME:
             continue
         rounds = [round for trace in traces for round in trace.rounds]
         passed = sum(round.accepted for round in rounds)
@@ -140,9 +141,9 @@ def check_alpha(answer) -> None:
             ),
         }
         for words, wrong in known.items():
-            if abs(alpha - wrong) < 1e-9:
+            if abs(alpha - wrong) < SAME:
                 raise Wrong(words)
-        inputs.close(alpha, wanted, 1e-9, "alpha per path")
+        inputs.close(alpha, wanted, SAME, "alpha per path")
 
 
 EXERCISES = (

@@ -6,6 +6,7 @@ import numpy as np
 
 from lessonlib.exercises import Exercise, inputs
 from lessonlib.exercises.draft_choices import check_choices, check_order_does_not_matter
+from lessonlib.exercises.inputs import SAME
 from lessonlib.exercises.logit_checks import (
     check_greedy_rates,
     check_kl_in_the_cold,
@@ -14,12 +15,10 @@ from lessonlib.exercises.logit_checks import (
     check_rate_values,
     check_rates_in_the_cold,
 )
-from lessonlib.exercises.wrong_formulas import name_mistake
+from lessonlib.exercises.named_mistakes import name_slip
 from lessonlib.exercises.wrong_losses import WRONG_TEACHERS
 from lessonlib.lab.drafts import choose_draft
 from lessonlib.theory import divergence
-
-SAME = 1e-6  # a right answer may compute in float32
 
 # 5.3 compare_teachers
 
@@ -36,8 +35,8 @@ def check_teachers(answer) -> None:
     points = [_contexts(seed, n, V) for seed, (n, V) in enumerate(((3, 5), (4, 6), (2, 4)))]
     yours = [_ask_teachers(answer, *point) for point in points]
     wanted = [divergence.compare_teachers(*point) for point in points]
-    if not np.allclose(yours, wanted, rtol=0, atol=SAME):
-        name_mistake(yours, points, WRONG_TEACHERS)
+    if not inputs.near(yours, wanted):
+        name_slip(yours, points, WRONG_TEACHERS)
     _compare_pairs(yours, wanted, "")
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from lessonlib.exercises import Wrong, inputs
-from lessonlib.exercises.wrong_formulas import name_mistake
+from lessonlib.exercises.inputs import SAME
+from lessonlib.exercises.named_mistakes import name_slip
 from lessonlib.exercises.wrong_losses import WRONG_LOSSES, WRONG_RATES
 from lessonlib.theory import divergence
 
-SAME = 1e-6  # a right answer may compute in float32
 CASES = ((5, 7, 0.5), (3, 4, 2.0), (6, 3, 1.3))  # rows, vocabulary, temperature
 
 
@@ -36,8 +34,8 @@ def check_kl_values(answer) -> None:
     points = _cases()
     yours = [_read_loss(_ask(answer, *point), len(point[0])) for point in points]
     wanted = [divergence.kl_loss(*point) for point in points]
-    if not np.allclose(yours, wanted, rtol=0, atol=SAME):
-        name_mistake(yours, points, WRONG_LOSSES)
+    if not inputs.near(yours, wanted):
+        name_slip(yours, points, WRONG_LOSSES)
     for (a, _, T), mine, right in zip(points, yours, wanted, strict=True):
         inputs.close(mine, right, SAME, f"the loss of {len(a)} rows at T={T:g}")
 
@@ -60,13 +58,18 @@ def check_kl_in_the_cold(answer) -> None:
     turned, colder = warm[:, ::-1].copy(), warm + np.array([0.0, 0.1, -15.0])
     for target, draft in ((warm, turned), (warm, colder)):
         value = _ask(answer, target, draft, 0.02)
-        if _overflows(value):
+        if inputs.not_finite(value):
             raise Wrong(
                 "at T=0.02 your loss is NaN or infinite: powers overflow, and the log of a softmax "
                 "meets 0; write ln p as z - max - ln(sum of e^(z - max))"
             )
         yours = _read_loss(value, 2)
         wanted = divergence.kl_loss(target, draft, 0.02)
+        if 0 < yours < 0.9 * wanted:
+            raise Wrong(
+                f"at T=0.02 your loss is {yours:.2f}, wanted {wanted:.2f}: a small number added "
+                "inside the log caps it; compute ln p directly"
+            )
         inputs.close(yours, wanted, SAME * max(1, wanted), "the loss at T=0.02")
 
 
@@ -77,20 +80,14 @@ def check_rate_values(answer) -> None:
     points = _cases()
     yours = [_read_rates(_ask(answer, *point), len(point[0])) for point in points]
     wanted = [divergence.acceptance_rates(*point) for point in points]
-    if not np.allclose(np.concatenate(yours), np.concatenate(wanted), rtol=0, atol=SAME):
-        joined = tuple((sentence, partial(_join, formula)) for sentence, formula in WRONG_RATES)
-        name_mistake([np.concatenate(yours)], [(points,)], joined)
+    if not all(map(inputs.near, yours, wanted)):
+        name_slip(yours, points, WRONG_RATES)
     for (_, _, T), mine, right in zip(points, yours, wanted, strict=True):
         inputs.close(mine, right, SAME, f"your alpha at T={T:g}")
 
 
-def _join(formula, points) -> np.ndarray:
-    """The rates of all points laid end to end, because their numbers of rows differ."""
-    return np.concatenate([formula(*point) for point in points])
-
-
 def _read_rates(value, rows: int) -> np.ndarray:
-    if np.ndim(value) == 0 and not callable(value) and value is not None:
+    if inputs.shape_of(value) == () and hasattr(value, "__float__"):
         raise Wrong("your alpha is one number: return one for each row, do not average")
     return inputs.as_vector(value, "your alpha", rows)
 
@@ -104,7 +101,7 @@ def check_greedy_rates(answer) -> None:
             value = _ask(answer, target, draft, zero)
         except ZeroDivisionError:
             value = np.nan
-        if _overflows(value):
+        if inputs.not_finite(value):
             raise Wrong(
                 "T = 0 divides by zero: there, alpha is 1 where both rows have the same largest "
                 "entry, else 0"
@@ -118,14 +115,6 @@ def check_rates_in_the_cold(answer) -> None:
     draft = np.array([[20.0, 19.99, -8.0], [2.0, 1.99, -1.0], [40.0, 40.0, 0.0]])
     wanted = divergence.acceptance_rates(target, draft, 0.02)
     value = _ask(answer, target, draft, 0.02)
-    if _overflows(value):
+    if inputs.not_finite(value):
         raise Wrong("at T=0.02 a power overflows: take each row's largest logit off first")
     inputs.close(_read_rates(value, 3), wanted, 1e-3, "your alpha at T=0.02")
-
-
-def _overflows(value) -> bool:
-    """Whether an answer is made of numbers, and one of them is NaN or infinite."""
-    try:
-        return not np.isfinite(np.asarray(value, dtype=float)).all()
-    except (TypeError, ValueError):  # no numbers: the reading that follows says what it is
-        return False

@@ -11,8 +11,9 @@ from lessonlib.exercises.cache_faults import (
     name_cache_fault,
     without_prefill,
 )
+from lessonlib.exercises.inputs import SAME
 from lessonlib.exercises.loop_trials import WRITTEN, Trial, random_trial, scripted_trial
-from lessonlib.exercises.misconceptions import ADVICE, SAME
+from lessonlib.exercises.misconceptions import ADVICE
 from lessonlib.theory.cachedtoy import language
 from lessonlib.theory.coins import World, law_of
 from lessonlib.theory.exactlaw import Law, complete_law, round_law, target_law, total_variation

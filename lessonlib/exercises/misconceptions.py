@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from lessonlib.exercises.inputs import SAME
 from lessonlib.theory.exactlaw import (
     Law,
     complete_law,
@@ -21,7 +22,6 @@ from lessonlib.theory.toys import random_rows
 from lessonlib.theory.verify import speculative_round
 
 K, VOCAB = 2, 4
-SAME = 1e-6  # laws this near are one: a right answer may compute in float32
 
 ADVICE = {
     "residual-not-clipped": "the residual uses |p - q|: clip p - q at 0 before normalising",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lessonlib.exercises import Wrong, inputs
+from lessonlib.exercises.inputs import SAME
 from lessonlib.exercises.named_mistakes import Slips, name_slip
-
-SAME = 1e-6  # a right answer may compute in float32
 
 # 6.1 fuse_input
 
@@ -62,9 +61,9 @@ def _read_input(answer, features, embedding, tokens) -> np.ndarray:
     with inputs.unchanged(**given):
         rows = answer(*given.values())
     n, width = features.shape
-    if np.shape(rows) == (n, width):
+    if inputs.shape_of(rows) == (n, width):
         raise Wrong("the two are added or mixed: put them side by side, (n - 1, 2 width)")
-    if np.shape(rows) == (2 * n, width):
+    if inputs.shape_of(rows) == (2 * n, width):
         raise Wrong("the two are stacked on top of each other: put them side by side")
     return inputs.as_array(rows, "your input", (n, 2 * width))
 
@@ -73,8 +72,8 @@ def check_input(answer) -> None:
     points = list(_fuse_points())
     yours = [_read_input(answer, *point) for point in points]
     wanted = [fuse_input(*point) for point in points]
-    if not all(np.allclose(a, b, atol=SAME) for a, b in zip(yours, wanted, strict=True)):
-        name_slip(yours, points, WRONG_INPUTS, lambda a, b: np.allclose(a, b, atol=SAME))
+    if not all(map(inputs.near, yours, wanted)):
+        name_slip(yours, points, WRONG_INPUTS)
     for mine, right in zip(yours, wanted, strict=True):
         row = int(np.abs(mine - right).max(axis=1).argmax())
         inputs.close(mine[row], right[row], SAME, f"row {row} of your input")
@@ -137,7 +136,10 @@ def _read_rows(answer, n: int, k: int) -> list[np.ndarray]:
     given = list(given) if getattr(given, "ndim", None) == 2 else given
     parts = inputs.as_tuple(given, "what you return", 3)
     parts = [list(part) if isinstance(part, range) else part for part in parts]
-    return [np.array(inputs.as_tokens(part, name)) for part, name in zip(parts, PARTS, strict=True)]
+    return [
+        np.array(inputs.as_tokens(part, name, wanted="places"))
+        for part, name in zip(parts, PARTS, strict=True)
+    ]
 
 
 def _check_lengths(found, n: int, k: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from lessonlib.exercises.misconceptions import SAME
+from lessonlib.exercises.inputs import SAME
 from lessonlib.theory.exactlaw import Law, total_variation
 from lessonlib.theory.sibling_mistakes import SIBLING_MISTAKES
 from lessonlib.theory.siblings import RULES, accept_sibling, sibling_law, token_law

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lessonlib.exercises import Wrong, inputs
+from lessonlib.exercises.inputs import SAME
 from lessonlib.theory import treemask
 from lessonlib.theory.tinyformer import TinyTransformer
 
@@ -32,7 +33,7 @@ def _read_mask(answer, parents, prefix) -> np.ndarray:
         mask = answer(given, prefix)
     name, shape = "your mask", (len(parents), prefix + len(parents))
     additive = "your mask holds scores to add: give True and False, True where a node may look"
-    if np.shape(mask) == shape and not np.isfinite(np.asarray(mask, dtype=float)).all():
+    if inputs.shape_of(mask) == shape and inputs.not_finite(mask):
         raise Wrong(additive)
     values = inputs.as_array(mask, name, shape)
     if not np.isin(values, (0, 1)).all():
@@ -157,7 +158,7 @@ def _score(answer, model, text, tokens, parents):
         parts = inputs.as_tuple(answer(model, *given.values()), "your answer", 2)
     shape = (len(tokens), model.vocab)
     for part, name in zip(parts, ("in_one", "by_path"), strict=True):
-        if np.shape(part) == (len(text) + len(tokens), model.vocab):
+        if inputs.shape_of(part) == (len(text) + len(tokens), model.vocab):
             raise Wrong(f"{name} holds rows of the text too: return those of the nodes only")
         yield inputs.as_array(part, name, shape)
 
@@ -166,13 +167,13 @@ def check_in_one(answer) -> None:
     for model, text, tokens, parents in _scoring_cases():
         yours = next(_score(answer, model, text, tokens, parents))
         wanted, _ = score_both_ways(TinyTransformer(11, model.seed), text, tokens, parents)
-        if np.abs(yours - wanted).max() < 1e-9:
+        if np.abs(yours - wanted).max() < SAME:
             continue
         for words, wrong in _wrong_scores(model, text, tokens, parents):
-            if np.abs(yours - wrong).max() < 1e-9:
+            if np.abs(yours - wrong).max() < SAME:
                 raise Wrong(words)
         node = int(np.abs(yours - wanted).max(axis=1).argmax())
-        inputs.close(yours[node], wanted[node], 1e-9, f"row {node} of in_one")
+        inputs.close(yours[node], wanted[node], SAME, f"row {node} of in_one")
 
 
 def _wrong_scores(model, text, tokens, parents):
@@ -198,7 +199,7 @@ def check_by_path(answer) -> None:
     for model, text, tokens, parents in _scoring_cases():
         _, yours = _score(answer, model, text, tokens, parents)
         wanted, _ = score_both_ways(TinyTransformer(11, model.seed), text, tokens, parents)
-        inputs.close(yours, wanted, 1e-9, "by_path")
+        inputs.close(yours, wanted, SAME, "by_path")
 
 
 def check_calls(answer) -> None:

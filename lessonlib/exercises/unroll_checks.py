@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from lessonlib.exercises import Wrong, inputs
+from lessonlib.exercises.inputs import SAME
 from lessonlib.exercises.named_mistakes import Slips, name_slip
 from lessonlib.theory.tinyhead import TinyHead
-
-SAME = 1e-6  # a right answer may compute in float32
 
 
 def unroll_twice(head, features: np.ndarray, tokens: Sequence[int]):
@@ -128,9 +127,10 @@ def _run(answer, head, features, tokens) -> tuple[np.ndarray, np.ndarray]:
     with inputs.unchanged(features=features, tokens=given):
         parts = inputs.as_tuple(answer(head, features, given), "what you return", 2)
     n, width = features.shape
-    if np.shape(parts[1]) == (2 * n - 1, width):
+    shape = inputs.shape_of(parts[1])
+    if shape == (2 * n - 1, width):
         raise Wrong("second holds the true rows too: return those of step 1 only")
-    if np.shape(parts[1]) == (n, width):
+    if shape == (n, width):
         raise Wrong(
             f"second has {n} rows for {n} features: the last start has no step 1, because nobody "
             "knows the token behind the text"
@@ -139,10 +139,6 @@ def _run(answer, head, features, tokens) -> tuple[np.ndarray, np.ndarray]:
         inputs.as_array(parts[0], "first", (n, width)),
         inputs.as_array(parts[1], "second", (n - 1, width)),
     )
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and bool(np.allclose(a, b, atol=SAME))
 
 
 def check_first(answer) -> None:
@@ -157,8 +153,8 @@ def _check_part(answer, part: int, name: str, slips: Slips) -> None:
     texts = list(_list_texts())
     yours = [_run(answer, *text)[part] for text in texts]
     wanted = [unroll_twice(*text)[part] for text in texts]
-    if not all(map(_same, yours, wanted)):
-        name_slip(yours, texts, slips, _same)
+    if not all(map(inputs.near, yours, wanted)):
+        name_slip(yours, texts, slips)
     for mine, right in zip(yours, wanted, strict=True):
         row = int(np.abs(mine - right).max(axis=1).argmax())
         inputs.close(mine[row], right[row], SAME, f"row {row} of {name}")

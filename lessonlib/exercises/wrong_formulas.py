@@ -1,20 +1,10 @@
-"""Plausible wrong formulas of lesson 02, and what to tell whoever wrote them.
-
-An answer that agrees with one of them at every test point is told so, however the code
-looks.
-"""
+"""Plausible wrong formulas of lesson 02, and what to tell whoever wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from lessonlib.exercises.named_mistakes import Slips
 
-import numpy as np
-
-from lessonlib.exercises import Wrong
-
-Formulas = tuple[tuple[str, Callable], ...]
-
-WRONG_TOKENS: Formulas = (
+WRONG_TOKENS: Slips = (
     (
         "that counts the accepted tokens only: each round adds one more",
         lambda a, K: sum_powers(a, 1, K),
@@ -31,7 +21,7 @@ WRONG_TOKENS: Formulas = (
     ("K + 1 is the most a round can emit, not the mean", lambda a, K: K + 1),
     ("that is the chance that all K pass", lambda a, K: a**K),
 )
-WRONG_TIMES: Formulas = (
+WRONG_TIMES: Slips = (
     (
         "that is tokens per unit of time, the speedup: turn it over",
         lambda a, c, N: sum_powers(a, 0, N) / (c * N + 1),
@@ -46,7 +36,7 @@ WRONG_TIMES: Formulas = (
     ("divide by the tokens of a round, not by N", lambda a, c, N: (c * N + 1) / N),
     ("divide by the tokens of a round, not by N + 1", lambda a, c, N: (c * N + 1) / (N + 1)),
 )
-WRONG_SPEEDUPS: Formulas = (
+WRONG_SPEEDUPS: Slips = (
     (
         "v is not used: verifying costs v, not 1",
         lambda a, K, c, v: sum_powers(a, 0, K) / (c * K + 1),
@@ -84,10 +74,3 @@ WRONG_SPEEDUPS: Formulas = (
 def sum_powers(alpha: float, first: int, last: int) -> float:
     """alpha^first + ... + alpha^last."""
     return sum(alpha**i for i in range(first, last + 1))
-
-
-def name_mistake(yours: Sequence[float], points: Sequence[tuple], formulas: Formulas) -> None:
-    """Raise Wrong with the sentence of the first formula that gives ``yours`` at all points."""
-    for sentence, formula in formulas:
-        if np.allclose(yours, [formula(*point) for point in points], rtol=0, atol=1e-9):
-            raise Wrong(sentence)

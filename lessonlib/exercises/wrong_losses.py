@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lessonlib.exercises.wrong_formulas import Formulas
+from lessonlib.exercises.named_mistakes import Slips
 
 
 def softmax(logits: np.ndarray, T: float = 1.0, axis: int | None = -1) -> np.ndarray:
@@ -34,7 +34,7 @@ def _cross_entropy(a: np.ndarray, b: np.ndarray, T: float) -> float:
 
 
 # (target logits, draft logits, temperature) -> loss
-WRONG_LOSSES: Formulas = (
+WRONG_LOSSES: Slips = (
     (
         "that is KL(q || p), the other direction: weigh with the target's p",
         lambda a, b, T: kl_of(b, a, T, T),
@@ -83,7 +83,7 @@ def _shared(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 # (target logits, draft logits, temperature) -> one rate for each row
-WRONG_RATES: Formulas = (
+WRONG_RATES: Slips = (
     (
         "sum p q is the chance that two draws match: sum the smaller of p and q",
         lambda a, b, T: (softmax(a, T) * softmax(b, T)).sum(axis=-1),
@@ -168,7 +168,7 @@ def _top(row: np.ndarray) -> np.ndarray:
 
 
 # (p rows, r rows, weights) -> (alpha taught by the data, alpha taught by the target)
-WRONG_TEACHERS: Formulas = (
+WRONG_TEACHERS: Slips = (
     (
         "the two are swapped: the data's draft first, then the target's",
         lambda p, r, w: (_mean_rate(p, w @ p, w), _mean_rate(p, w @ r, w)),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
-from lessonlib.exercises import Wrong
+from lessonlib.exercises.named_mistakes import Slips
 from lessonlib.theory.crossings import break_even_temperature
 from lessonlib.theory.temperature import chosen_rate, match_rate, shared_rate, soften
 
 # For each of the four rates: (sentence, wrong formula of p_logits, q_logits, T).
-WRONG_RATES: dict[str, tuple[tuple[str, Callable], ...]] = {
+WRONG_RATES: dict[str, Slips] = {
     "shared T": (
         (
             "your draft is still at T = 1: shared T means both",
@@ -90,7 +88,7 @@ WRONG_RATES: dict[str, tuple[tuple[str, Callable], ...]] = {
 }
 
 # (sentence, wrong temperature from p_logits, q_logits, K, c, v)
-WRONG_TEMPERATURES: tuple[tuple[str, Callable], ...] = (
+WRONG_TEMPERATURES: Slips = (
     (
         "v is not used: the round costs c K + v",
         lambda p, q, K, c, v: break_even_temperature(p, q, K, c, 1),
@@ -128,31 +126,6 @@ def _share(p, q, T) -> float:
 
 def _overlap(p, q) -> float:
     return float(np.minimum(p, q).sum())
-
-
-def name_wrong_rate(name: str, yours: Sequence[float], points: Sequence[tuple]) -> None:
-    """Raise Wrong if ``yours`` are what a wrong formula for this rate gives at all points."""
-    for sentence, formula in WRONG_RATES[name]:
-        if _agree(yours, [formula(*point) for point in points]):
-            raise Wrong(f"{name}: {sentence}")
-
-
-def name_wrong_temperature(yours: Sequence[float | None], points: Sequence[tuple]) -> None:
-    """Raise Wrong if ``yours`` are the temperatures of a wrong formula at all points."""
-    for sentence, formula in WRONG_TEMPERATURES:
-        theirs = [formula(*point) for point in points]
-        if set(theirs) != {None} and same_temperatures(yours, theirs):
-            raise Wrong(sentence)
-
-
-def same_temperatures(yours: Sequence[float | None], theirs: Sequence[float | None]) -> bool:
-    """Whether two lists agree, to within the tolerance that the exercise grants; None is None."""
-    numbers = [[-1 if T is None else T for T in row] for row in (yours, theirs)]
-    return bool(np.allclose(*numbers, rtol=0, atol=2e-3))
-
-
-def _agree(yours: Sequence[float], theirs: Sequence[float]) -> bool:
-    return bool(np.allclose(np.asarray(yours, float), np.asarray(theirs, float), rtol=0, atol=1e-9))
 
 
 def greedy_mean(p: np.ndarray, q: np.ndarray, T: float) -> float:

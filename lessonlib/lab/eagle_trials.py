@@ -110,6 +110,15 @@ def measure_tau(traces: Sequence[Trace]) -> tuple[float, float]:
     return float(np.mean(emitted)), float(np.std(emitted) / len(emitted) ** 0.5)
 
 
+def compare_tau(old: Sequence[Trace], new: Sequence[Trace]) -> tuple[float, float]:
+    """(what ``new`` gains in τ over ``old``, its standard error), from run to run of one prompt.
+
+    Prompts differ more than proposers do: a difference taken within each prompt is free of that.
+    """
+    gains = [b.tau - a.tau for a, b in zip(old, new, strict=True)]
+    return float(np.mean(gains)), float(np.std(gains, ddof=1) / len(gains) ** 0.5)
+
+
 @dataclass(frozen=True)
 class Bin:
     """Nodes of similar confidence: how many, their mean confidence, the share accepted."""

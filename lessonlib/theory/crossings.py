@@ -33,22 +33,25 @@ def find_crossings(
     >>> [(round(T, 6), rises) for T, rises in find_crossings(lambda T: 1 / (1 + T), 0.5)]
     [(1.0, False)]
     """
+
+    def is_above(T: float) -> bool:
+        return curve(T) >= level
+
     grid = np.linspace(0, hottest, steps + 1).tolist()
-    above = [curve(T) >= level for T in grid]
+    above = [is_above(T) for T in grid]
     return [
-        Crossing(_halve(curve, level, low, high, starts), not starts)
+        Crossing(_find_change(is_above, low, high), not starts)
         for low, high, starts, ends in zip(grid, grid[1:], above, above[1:], strict=False)
         if starts != ends
     ]
 
 
-def _halve(
-    curve: Callable[[float], float], level: float, low: float, high: float, starts: bool
-) -> float:
-    """The end of [low, high] that is still as at ``low``, after many halvings."""
+def _find_change(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The last T of [low, high] at which ``holds`` says what it says at ``low``, by halving."""
+    starts = holds(low)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if (curve(middle) >= level) == starts else (low, middle)
+        low, high = (middle, high) if holds(middle) == starts else (low, middle)
     return low
 
 
@@ -74,8 +77,4 @@ def break_even_temperature(
         return None
     if pays(HOTTEST):
         return math.inf
-    low, high = 0.0, HOTTEST
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if pays(middle) else (low, middle)
-    return low
+    return _find_change(pays, 0.0, HOTTEST)

@@ -110,7 +110,7 @@ RATES: dict[str, Rate] = {
 }
 
 
-def acceptance_rates(
+def four_rates(
     p_logits: np.ndarray, q_logits: np.ndarray, temperature: float
 ) -> tuple[np.ndarray, ...]:
     """The four rates of logits (..., V) in the order of RATES, an array (...) each.
@@ -119,7 +119,7 @@ def acceptance_rates(
     a greedy draft and for exact match, Σ min(1/V, q) for a draft left at 1.
 
     >>> p, q = np.array([2.0, 1.0, 0.0, 0.0]), np.array([1.0, 2.0, 0.0, 0.0])
-    >>> [round(float(rate), 2) for rate in acceptance_rates(p, q, math.inf)]
+    >>> [round(float(rate), 2) for rate in four_rates(p, q, math.inf)]
     [1.0, 0.25, 0.25, 0.64]
     """
     return tuple(rate(p_logits, q_logits, temperature) for rate in RATES.values())

@@ -156,8 +156,31 @@ def learning_curves() -> Panel:
     return Panel({"temperature": slider}, lambda temperature: view_learning(temperature, drafts))
 
 
+def plot_long_run(tokens: Sequence[int], alphas: Sequence[Mapping[str, float]]) -> Panel:
+    """α on held-out text, by temperature, while one draft was trained."""
+    roles = ("target", "draft", "accepted", "residual")
+    lines = [
+        Line([n / 1e6 for n in tokens], [by_T[T] for by_T in alphas], role, f"T = {T}")
+        for T, role in zip(alphas[-1], roles, strict=False)
+    ]
+    ends = ", ".join(f"{alpha:.2f} at T = {T}" for T, alpha in alphas[-1].items())
+    chart = Chart(
+        "The draft that came with the course",
+        f"α on held-out text while it was trained; at the end {ends}.",
+        Axis("tokens read, millions", 0, tokens[-1] / 1e6),
+        Axis("α", 0, 1),
+        lines,
+    )
+    return Panel({}, lambda: View([chart], f"α {ends}"))
+
+
 def plot_live_run(tokens: Sequence[int], rates: Sequence[float]) -> Panel:
-    """α of each batch, before the draft learned from it, and its running mean over eight."""
+    """α of each batch, before the draft learned from it, and its running mean over eight.
+
+    Raises ValueError for a run that was stopped before its first batch.
+    """
+    if not rates:
+        raise ValueError("the run was stopped before its first batch: run the cell again")
     smooth = [float(np.mean(rates[max(0, i - 7) : i + 1])) for i in range(len(rates))]
     top = max(tokens) / 1000
     chart = Chart(

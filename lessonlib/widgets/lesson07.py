@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from lessonlib.lab import recordings, recordings07
-from lessonlib.theory.temperature import RATES, acceptance_rates, soften
+from lessonlib.theory.temperature import RATES, four_rates, soften
 from lessonlib.widgets.chart import Chart
 from lessonlib.widgets.contour import Contour
 from lessonlib.widgets.controls import Panel, View, chooser, steps_slider
@@ -43,7 +43,7 @@ def view_context(number: int, temperature: float) -> View:
     context = recordings.load_contexts()[number]
     p, q = (soften(context[name], temperature) for name in ("p_logits", "q_logits"))
     kept = len(context["tokens"])
-    rates = acceptance_rates(context["p_logits"], context["q_logits"], temperature)
+    rates = four_rates(context["p_logits"], context["q_logits"], temperature)
     words = "  ·  ".join(f"{name} {rate:.3f}" for name, rate in zip(RATES, rates, strict=True))
     bars = Chart(
         f"After “{show_tail(context['text'])}”",
@@ -64,9 +64,7 @@ def view_context(number: int, temperature: float) -> View:
 def _list_curves(number: int) -> np.ndarray:
     """The four rates of a recorded context, a row for each of TEMPERATURES."""
     context = recordings.load_contexts()[number]
-    return np.array(
-        [acceptance_rates(context["p_logits"], context["q_logits"], T) for T in TEMPERATURES]
-    )
+    return np.array([four_rates(context["p_logits"], context["q_logits"], T) for T in TEMPERATURES])
 
 
 def _chart_rates(number: int, temperature: float, rates: Sequence[float]) -> Chart:
@@ -181,20 +179,25 @@ def plot_rates(
 
 
 def plot_drift(
-    temperatures: Sequence[float], fixed: Sequence[float], own: Sequence[float], rule: str
+    temperatures: Sequence[float],
+    fixed: Mapping[str, Sequence[float]],
+    own: Mapping[str, Sequence[float]],
 ) -> Panel:
-    """One rule's α at fixed contexts and in the text that the target wrote at that T."""
-    chart = Chart(
-        f"What the text adds: {rule}",
-        "The solid line keeps the contexts, the dashed one lets the target write them at T.",
-        HEAT, RATE,
-        [
-            Line(temperatures, fixed, "target", "fixed contexts", dots=True),
-            Line(temperatures, own, "draft", "its own text", dots=True),
-        ],
-        HALF, SHORT,
-    )  # fmt: skip
-    return Panel({}, lambda: View([chart], rule))
+    """α of each rule at fixed contexts, and in the text that the target wrote at that T."""
+    charts = [
+        Chart(
+            f"What the text adds: {rule}",
+            "The solid line keeps the contexts, the dashed one lets the target write them at T.",
+            HEAT, RATE,
+            [
+                Line(temperatures, fixed[rule], "target", "fixed contexts", dots=True),
+                Line(temperatures, own[rule], "draft", "its own text", dots=True),
+            ],
+            HALF, SHORT,
+        )
+        for rule in fixed
+    ]  # fmt: skip
+    return Panel({}, lambda: View(charts, ", ".join(fixed)))
 
 
 def plot_batches(sizes: Sequence[int], gains: Mapping[str, Sequence[float]]) -> Panel:
