@@ -665,7 +665,7 @@ CONTESTANTS = {
 }
 runs = {
     (T, name): decode_all(pair.target, make, prompts[:count], T, K=6, tokens=40)
-    for T, count in ((0.0, 24), (1.0, 8))
+    for T, count in ((0.0, 16), (1.0, 8))
     for name, make in tqdm(CONTESTANTS.items(), f"T = {T:g}")
 }
 

@@ -1,11 +1,15 @@
-"""Tiny random ``transformers`` models: a Llama pair on disk, and models to be refused."""
+"""Tiny random ``transformers`` models: a Llama pair on disk, as folders and as GGUF files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import gguf
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from tests.tinypair import VOCAB as TOKENS
+from tests.tinypair import write_tokenizer
 
 VOCAB, CONTEXT = 97, 64
 TINY = {
@@ -39,3 +43,46 @@ def write_pair(model: PreTrainedModel, folder: Path, amount: float = 0.02) -> Pa
     model.save_pretrained(folder / "target")
     disturb(model, amount, seed=9).save_pretrained(folder / "draft")
     return folder
+
+
+def write_text_pair(folder: Path, **changes) -> Path:
+    """Write a Llama pair with a tokenizer; ``changes`` are the config's."""
+    write_tokenizer(folder / "target")
+    sizes = {"vocab_size": TOKENS, "hidden_size": 64, "intermediate_size": 96, **changes}
+    return write_pair(make_llama(**sizes, tie_word_embeddings=False), folder, amount=0.005)
+
+
+def swap_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    """Query and key rows in llama.cpp's order: it rotates neighbours, transformers halves."""
+    rows, columns = weight.shape
+    return weight.view(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
+
+
+def write_gguf(model, path: Path, kind: str = "F32") -> Path:
+    """Write a Llama as llama.cpp's converter does, its matrices as F32 or quantised to Q8_0."""
+    config, writer = model.config, gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_vocab_size(config.vocab_size)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    for name, weight in model.state_dict().items():
+        projection = name.split(".")[-2]
+        if projection in heads:
+            weight = swap_halves(weight, heads[projection])
+        type_ = gguf.GGMLQuantizationType[kind if weight.ndim == 2 else "F32"]
+        data = gguf.quants.quantize(weight.float().numpy(), type_)
+        name = names.get_name(name, try_suffixes=(".weight",))
+        writer.add_tensor(name, data, raw_dtype=type_)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

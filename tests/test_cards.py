@@ -66,12 +66,10 @@ def test_windows_lie_back_to_back_and_each_knows_its_next_token(models):
         assert len(tokens) == CONTEXT + 1
 
 
-@pytest.mark.parametrize(
-    ("rows", "wanted"), [(1, [0]), (2, [0, 2]), (3, [0, 1, 2]), (9, [0, 1, 2, 3])]
-)
-def test_fewer_windows_are_spread_evenly(models, rows, wanted):
-    seen = [tokens for tokens, _ in cards.run_windows(models[0], STREAM, rows)]
-    assert np.array_equal(seen, windows_of()[wanted])
+def test_a_mean_counts_rows_and_not_batches():
+    batches = [(3, {0.0: 1.0, 1.5: [0.2, 0.4]}), (1, {0.0: 0.0, 1.5: [1.0, 0.0]})]
+    assert cards.mean_rates(batches) == {"0": 0.75, "1.5": [0.4, 0.3]}
+    assert cards.mean_rates(iter(batches[:1])) == {"0": 1.0, "1.5": [0.2, 0.4]}
 
 
 def test_the_held_out_loss_is_the_mean_surprise(models):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import gguf
 import pytest
 import torch
 
@@ -12,46 +9,10 @@ from lessonlib.decoding.hf import HFModel
 from lessonlib.decoding.loop import generate
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.small import SmallModelDrafter
-from tests.hfmodels import VOCAB, make_llama
+from tests.hfmodels import VOCAB, make_llama, write_gguf
 from tests.toys import coins_of
 
 TEXT = [5, 60, 7, 33, 8, 12]
-
-
-def swap_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Query and key rows in llama.cpp's order: it rotates neighbours, transformers halves."""
-    rows, columns = weight.shape
-    return weight.view(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
-
-
-def write_gguf(model, path: Path, kind: str = "F32") -> Path:
-    """Write a Llama as llama.cpp's converter does, its matrices as F32 or quantised to Q8_0."""
-    config, writer = model.config, gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_dimension_count(config.head_dim)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_vocab_size(config.vocab_size)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
-    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
-    for name, weight in model.state_dict().items():
-        projection = name.split(".")[-2]
-        if projection in heads:
-            weight = swap_halves(weight, heads[projection])
-        type_ = gguf.GGMLQuantizationType[kind if weight.ndim == 2 else "F32"]
-        data = gguf.quants.quantize(weight.float().numpy(), type_)
-        name = names.get_name(name, try_suffixes=(".weight",))
-        writer.add_tensor(name, data, raw_dtype=type_)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,13 @@ from transformers import GPT2LMHeadModel
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.decoding.taps import take_taps
 from lessonlib.drafting import distill
+from lessonlib.drafting.eagle_training import acceptance_by_step
 from lessonlib.lab import cards, corpus, features, heads, muon, recipes, train, training
 from lessonlib.lab.features import FeatureStore, build_store
 from lessonlib.lab.muon import Muon, build_optimizers, orthogonalise
 from lessonlib.lab.pairs import load_pair
 from lessonlib.lab.training import Plan, draw_batch, fit
+from tests.tinypair import write_model
 
 SIZES = {"TARGET_LAYERS": 2, "DRAFT_LAYERS": 1, "WIDTH": 16, "HEADS": 2, "CONTEXT": 32}
 STREAM = np.tile(np.arange(7, dtype=np.uint16), 40)
@@ -295,8 +297,11 @@ def test_target_then_draft_end_to_end(tmp_path, sources, capsys):
     assert run_main(out, "target") == 0
     assert run_main(out, "draft") == 0
     printed = capsys.readouterr().out
-    assert [line.rsplit("; written to ")[-1] for line in printed.splitlines()] == [
+    assert [line.rsplit("; written to ")[-1] for line in printed.splitlines()[:2]] == [
         str(out / "pair" / what) for what in ("target", "draft")
+    ]
+    assert printed.splitlines()[2:] == [
+        f'use it with --pair {out / "pair"}, or in a notebook with load_pair("{out}/pair")'
     ]
     for what, layers in (("target", 2), ("draft", 1)):
         folder = out / "pair" / what
@@ -381,6 +386,16 @@ def test_a_draft_starts_as_the_targets_first_layers():
     assert all(torch.equal(weight, theirs[name]) for name, weight in draft.state_dict().items())
 
 
+def test_a_draft_has_no_dropout_though_its_target_was_trained_with_it(tmp_path):
+    write_model(tmp_path, layers=2, seed=1)
+    target = GPT2LMHeadModel.from_pretrained(tmp_path)
+    assert target.config.resid_pdrop == target.config.embd_pdrop == target.config.attn_pdrop == 0.1
+    draft = recipes.start_draft(target).train()
+    wanted, got = (draft(torch.tensor([[1, 2, 3]])).logits for _ in range(2))
+    assert torch.equal(wanted, got)
+    assert draft.config.resid_pdrop == draft.config.embd_pdrop == draft.config.attn_pdrop == 0
+
+
 @pytest.fixture
 def store(tmp_path, sources):
     """A random target with sharp rows, and its features over the small text."""
@@ -460,6 +475,39 @@ def test_features_of_another_text_or_too_many_are_refused(tmp_path, store, monke
     monkeypatch.setattr(features.shutil, "disk_usage", lambda folder: usage)
     with pytest.raises(ValueError, match="use fewer --windows, or another --out"):
         build_store(store.target, stream, tmp_path / "full", window=32, windows=99)
+
+
+def test_the_alphas_of_the_log_weigh_windows_alike_whatever_their_batch(tmp_path, store):
+    whole, count = store.stores["held_out"], 5
+    sizes = [len(tokens) for tokens, _ in whole.spread(count)]
+    assert sizes == [3, 2]
+    draft = recipes.start_draft(store.model)
+
+    def compare(batch, measure):
+        tokens, top = batch
+        with torch.no_grad():
+            return measure(top @ store.target.head.mT, draft(tokens[:, :-1]).logits, tokens[:, 1:])
+
+    def alphas(batch: int) -> float:
+        batches = whole.spread(count, batch=batch)
+        return recipes.measure_alphas(compare, batches, (1.0,))["alpha"]["1"]
+
+    assert alphas(4) == pytest.approx(alphas(1), abs=1e-4)
+    means = [compare(b, lambda *x: distill.acceptance_rates(*x[:2], 1.0).mean())
+             for b in whole.spread(count)]  # fmt: skip
+    assert abs(float(torch.stack(means).mean()) - alphas(1)) > 2e-4  # what it used to be
+
+
+def test_a_heads_alphas_weigh_windows_alike_too(store):
+    whole, count = store.stores["held_out"], 5
+    head = heads.build("eagle1", store.target)
+    alphas = heads.measure(head, whole, (1.0,), count)
+    by_row = [
+        acceptance_by_step(head, features, tokens, heads.POSITIONS, 1.0)
+        for tokens, features in whole.spread(count, tap=slice(None), batch=1)
+    ]
+    assert alphas["by_position"]["1"] == pytest.approx(np.mean(by_row, axis=0), abs=1e-4)
+    assert alphas["alpha"]["1"] == alphas["by_position"]["1"][0]
 
 
 def test_two_runs_of_one_token_budget_see_the_same_text(tmp_path, store):

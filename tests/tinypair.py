@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.lab.corpus import train_tokenizer
 
 VOCAB, CONTEXT = 300, 96
@@ -42,6 +43,15 @@ def write_pair(folder: Path) -> Path:
     write_model(folder / "target", layers=2, seed=1)
     write_model(folder / "draft", layers=1, seed=2)
     return folder
+
+
+def make_pair(folder: Path) -> tuple[GPT2, GPT2]:
+    """A random target (2 layers) and draft (1 layer) in float64, without a tokenizer."""
+    for name, layers in (("target", 2), ("draft", 1)):
+        write_model(folder / name, layers=layers, seed=layers)
+    return tuple(
+        GPT2.from_folder(folder / name, dtype=torch.float64) for name in ("target", "draft")
+    )
 
 
 def write_hub_model(cache: Path, name: str, source: Path) -> Path:

@@ -12,6 +12,22 @@ from itertools import pairwise
 import torch
 
 
+def check_rollback(length: int, held: int) -> None:
+    """Raise ValueError unless a cache that holds ``held`` rows can keep the first ``length``."""
+    if not 0 <= length <= held:
+        raise ValueError(f"length is {length}, but the cache holds {held} rows")
+
+
+def check_commit(start: int, rows: Sequence[int], held: int) -> None:
+    """Raise ValueError unless rows start + i, for i in ``rows``, rise and are in the cache."""
+    ends = [-1, *rows, held - start]
+    if start < 0 or any(a >= b for a, b in pairwise(ends)):
+        raise ValueError(
+            f"rows {list(rows)} behind row {start} must rise and lie within the "
+            f"{held} rows of the cache"
+        )
+
+
 class Cache:
     """Keys and values of ``length`` tokens in buffers (layers, heads, capacity, head size)."""
 
@@ -37,8 +53,7 @@ class Cache:
 
     def rollback(self, length: int) -> None:
         """Keep the first ``length`` rows. Raises ValueError for more rows than there are."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"length is {length}, but the cache holds {self.length} rows")
+        check_rollback(length, self.length)
         self.length = length
 
     def commit(self, start: int, rows: Sequence[int]) -> None:
@@ -48,12 +63,7 @@ class Cache:
         the rows lie where they belong, and only the length is set. Raises ValueError for
         rows that are not there or not in rising order.
         """
-        ends = [-1, *rows, self.length - start]
-        if start < 0 or any(a >= b for a, b in pairwise(ends)):
-            raise ValueError(
-                f"rows {list(rows)} behind row {start} must rise and lie within the "
-                f"{self.length} rows of the cache"
-            )
+        check_commit(start, rows, self.length)
         stop = start + len(rows)
         if len(rows) and rows[-1] != len(rows) - 1:
             picked = torch.tensor(rows, device=self.keys.device) + start

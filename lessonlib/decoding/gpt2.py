@@ -122,7 +122,8 @@ class GPT2:
         Returns logits (n, V) and features (n, width): row i has seen the cached tokens
         and tokens[: i + 1]. With ``parents`` the tokens are a tree, and row i has seen its
         ancestors only; if it lists more nodes than there are tokens, the first ones are the
-        newest rows of the cache. Raises ValueError if the text would outgrow the context.
+        newest rows of the cache. Raises ValueError for no tokens, and if the text would
+        outgrow the context.
         """
         (output,) = self.forward_rows([Step(self, tokens, cache, parents)])
         return output

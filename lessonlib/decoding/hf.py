@@ -19,6 +19,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
+from lessonlib.decoding.attention import check_step
 from lessonlib.decoding.gpt2 import Output
 from lessonlib.decoding.hf_cache import HFCache
 from lessonlib.decoding.hf_tree import tree_inputs
@@ -93,6 +94,12 @@ class HFModel:
     def device(self) -> torch.device:
         return self.model.device
 
+    @property
+    def eos(self) -> int | None:
+        """The id of the token that ends a text, the first where the config names several."""
+        named = self._config.eos_token_id
+        return named[0] if isinstance(named, list) else named
+
     def new_cache(self) -> HFCache:
         """An empty cache; it grows with what is run."""
         return HFCache(self._config)
@@ -124,22 +131,10 @@ class HFModel:
 
     def _place(self, step: Step) -> dict[str, torch.Tensor]:
         """The positions of the n new tokens and, for a tree, the mask that hides the others."""
+        prefix = check_step(step, self.context)
         n, start, parents = len(step.tokens), step.cache.length, step.parents
-        if n == 0:
-            raise ValueError("tokens is empty: run at least one")
-        if start + n > self.context:
-            raise ValueError(
-                f"{start + n} tokens do not fit into this model's context of {self.context}: "
-                "shorten the prompt or max_new_tokens"
-            )
         if parents is None:  # transformers masks a chain by itself
             return {"position_ids": torch.arange(start, start + n, device=self.device)[None]}
-        prefix = start + n - len(parents)
-        if len(parents) < n or prefix < 0:
-            raise ValueError(
-                f"parents lists {len(parents)} nodes for {n} new tokens behind {start} "
-                "cached ones: list the new ones, and before them any cached part of the tree"
-            )
         inputs = tree_inputs(parents, prefix, self.model.dtype, self.device)
         # The nodes at the front may be in the cache: only the new ones are run.
         return {

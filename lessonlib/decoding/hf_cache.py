@@ -9,11 +9,12 @@ a word if there are fewer; here every length is checked first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from transformers import DynamicCache, PreTrainedConfig
 from transformers.cache_utils import DynamicLayer
+
+from lessonlib.decoding.cache import check_commit, check_rollback
 
 
 class HFCache:
@@ -41,8 +42,7 @@ class HFCache:
 
     def rollback(self, length: int) -> None:
         """Keep the first ``length`` rows. Raises ValueError for more rows than there are."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"length is {length}, but the cache holds {self.length} rows")
+        check_rollback(length, self.length)
         self.rows.crop(length - self.length)
 
     def commit(self, start: int, rows: Sequence[int]) -> None:
@@ -52,12 +52,7 @@ class HFCache:
         the rows lie where they belong, and the rest is cut off. Raises ValueError for rows
         that are not there or not in rising order.
         """
-        ends = [-1, *rows, self.length - start]
-        if start < 0 or any(a >= b for a, b in pairwise(ends)):
-            raise ValueError(
-                f"rows {list(rows)} behind row {start} must rise and lie within the "
-                f"{self.length} rows of the cache"
-            )
+        check_commit(start, rows, self.length)
         if len(rows) and rows[-1] != len(rows) - 1:
             for layer in self.rows.layers:
                 layer.keys = _gather(layer.keys, start, rows)

@@ -75,9 +75,12 @@ def generate_batch(
 ) -> list[Trace]:
     """``generate`` for several prompts at once, each with a drafter and coins of its own.
 
-    Rows accept different lengths and stop at different times, and each row's output is what
-    it would have been alone. Drafters that share a model have their forwards batched, too.
-    Raises ValueError if the three lists are not equally long.
+    Rows accept different lengths and stop at different times, and none sees another: each
+    follows the target's law as it would alone. Token for token it is what it would have been
+    alone in float64; in float32 the number of rows in a matrix product changes the rounding
+    of its last digits, and where two tokens are that close, the text can part there.
+    Drafters that share a model have their forwards batched, too. Raises ValueError if the
+    three lists are not equally long.
     """
     if not len(drafters) == len(prompts) == len(coins):
         sizes = f"{len(drafters)}, {len(prompts)} and {len(coins)}"

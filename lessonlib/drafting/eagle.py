@@ -11,9 +11,7 @@ of token t + 2, and fed back in the place of features it drafts on.
 
 Positions. GPT-2 adds a learned embedding to say where a token stands; the head adds none. The
 target's features have been through the target and carry what it knew about the place, and
-attention that only looks back can tell near from far by itself. Tried once on the bundled
-target: with its position embeddings added to the token, α after 150 000 tokens of training
-was .362 instead of .355, not worth a third tensor borrowed from the target.
+attention that only looks back can tell near from far by itself.
 
 Sources: EAGLE-1, Li et al. 2024 (arXiv 2401.15077), section 3; EAGLE-3, Li et al. 2025
 (arXiv 2503.01840), section 3.

@@ -8,49 +8,63 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.drafting.distill import acceptance_rates
+from lessonlib.lab.features import cut_windows
 
 TEMPERATURES = (0.0, 0.7, 1.0, 1.5)
 
 
 @torch.inference_mode()
-def run_windows(model: GPT2, stream: np.ndarray, rows: int | None = None):
-    """Yield (tokens, logits) over back-to-back windows of a held-out stream, each as long
-    as the context; ``rows`` takes only that many of them, evenly spread."""
-    starts = list(range(0, len(stream) - model.context, model.context))
-    if rows is not None:
-        starts = starts[:: max(1, len(starts) // rows)][:rows]
-    for start in starts:
-        tokens = stream[start : start + model.context + 1].astype(np.int64)
+def run_windows(model: GPT2, stream: np.ndarray):
+    """Yield (tokens, logits) over the back-to-back windows of a held-out stream (n,), each as
+    long as the context. Raises ValueError for a stream that holds none."""
+    for window in cut_windows(stream, model.context, len(stream)):
+        tokens = window.astype(np.int64)
         yield tokens, model.forward(tokens[:-1].tolist(), model.new_cache()).logits
 
 
-def measure_loss(model: GPT2, stream: np.ndarray, rows: int | None = None) -> float:
+def mean_rates(batches: Iterable[tuple[int, Mapping[float, ArrayLike]]]) -> dict[str, Any]:
+    """Means over all rows of batches that may differ in size, by temperature as text for JSON.
+
+    A batch is (how many rows, {temperature: the mean of its rows, a number or several}).
+
+    >>> mean_rates([(3, {0.5: [1.0, 0.5]}), (1, {0.5: [0.0, 0.5]})])
+    {'0.5': [0.75, 0.5]}
+    """
+    totals: dict[float, np.ndarray] = {}
+    count = 0
+    for rows, means in batches:
+        count += rows
+        for t, mean in means.items():
+            totals[t] = totals.get(t, 0.0) + rows * np.asarray(mean, dtype=float)
+    return {f"{t:g}": (total / count).round(4).tolist() for t, total in totals.items()}
+
+
+def measure_loss(model: GPT2, stream: np.ndarray) -> float:
     """Held-out cross-entropy in nats per token."""
     losses = []
-    for tokens, logits in run_windows(model, stream, rows):
+    for tokens, logits in run_windows(model, stream):
         wanted = torch.from_numpy(tokens[1:]).to(logits.device)
         losses.append(float(torch.nn.functional.cross_entropy(logits, wanted)))
     return float(np.mean(losses))
 
 
-def measure_alphas(
-    target: GPT2, draft: GPT2, stream: np.ndarray, rows: int | None = None
-) -> dict[str, float]:
+def measure_alphas(target: GPT2, draft: GPT2, stream: np.ndarray) -> dict[str, float]:
     """Mean α = Σ min(p, q) over held-out text, by temperature (as text, for JSON)."""
-    found: dict[str, list[float]] = {f"{t:g}": [] for t in TEMPERATURES}
-    windows = zip(run_windows(target, stream, rows), run_windows(draft, stream, rows), strict=True)
-    for (_, target_logits), (_, draft_logits) in windows:
-        for t in TEMPERATURES:
-            rates = acceptance_rates(target_logits, draft_logits, t)
-            found[f"{t:g}"].append(float(rates.mean()))
-    return {t: round(float(np.mean(values)), 4) for t, values in found.items()}
+    windows = zip(run_windows(target, stream), run_windows(draft, stream), strict=True)
+    return mean_rates(
+        (1, {t: float(acceptance_rates(wanted, given, t).mean()) for t in TEMPERATURES})
+        for (_, wanted), (_, given) in windows
+    )
 
 
 def write_card(folder: Path, facts: dict) -> None:

@@ -19,7 +19,7 @@ from transformers import GPT2LMHeadModel
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.drafting.eagle import KINDS, load_head
 from lessonlib.folders import ROOT
-from lessonlib.lab import device, heads, pairs, recipes
+from lessonlib.lab import cards, device, heads, pairs, recipes
 from lessonlib.lab.features import FeatureStore
 
 DATA = ROOT / "lessonlib" / "data"
@@ -51,7 +51,7 @@ def measure_draft(draft: GPT2LMHeadModel, target: GPT2, store: FeatureStore) -> 
     @torch.inference_mode()
     def compare(batch, measure: Callable):
         tokens, top = (part.to(target.device) for part in batch)
-        measure(top @ target.head.mT, draft(tokens[:, :-1]).logits, tokens[:, 1:])
+        return measure(top @ target.head.mT, draft(tokens[:, :-1]).logits, tokens[:, 1:])
 
     rates = recipes.measure_alphas(compare, store.spread(len(store.tokens)), TEMPERATURES)
     return rates | {"parameters": sum(weight.numel() for weight in draft.parameters())}
@@ -63,7 +63,7 @@ def collect_heads(runs: Path, target: GPT2, store: FeatureStore) -> dict:
     for kind in KINDS:
         head = load_head(runs / kind, target)
         weights = sum(weight.numel() for weight in head.parameters())
-        rates = heads.measure(head, store, heads.CARD_TEMPERATURES)
+        rates = heads.measure(head, store, cards.TEMPERATURES)
         found[kind] = read_log(runs / kind) | rates | {"parameters": weights}
     return found
 

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.drafting.eagle import EagleHead, build_head, load_head, save_head
 from lessonlib.drafting.eagle_training import acceptance_by_step, eagle_loss
 from lessonlib.lab import pairs
+from lessonlib.lab.cards import TEMPERATURES, mean_rates
 from lessonlib.lab.features import FeatureStore
 from lessonlib.lab.recipes import CHECK_ROWS
 from lessonlib.lab.training import Plan, Progress, fit
 
-CARD_TEMPERATURES = (0.0, 0.7, 1.0, 1.5)
 POSITIONS = 5  # how far along a drafted chain acceptance is measured
 
 
 def find_head(pair: pairs.Pair, kind: str) -> EagleHead:
     """The head of that kind for the target of ``pair``.
 
-    Raises FileNotFoundError with the command that trains it if there is none.
+    For the folder of something you trained: the head beside it, or else the one that
+    its target has anyway. Raises FileNotFoundError with the command that trains it if there is
+    none, or if the target is no GPT-2.
     """
-    folder = pairs.find_home(pair.name) / kind
-    if not (folder / "model.safetensors").exists():
+    if not isinstance(pair.target, GPT2):
         raise FileNotFoundError(
-            f"pair {pair.name!r} has no {kind} head: train one with "
-            f"'python course.py train {kind} --target {pair.name}'"
+            f"pair {pair.name!r} has no {kind} head: they are made for GPT-2 targets only"
         )
-    return load_head(folder, pair.target)
+    origin = pairs.find_origin(pair.name) or pair.name
+    for name in (pair.name, origin):
+        folder = pairs.find_home(name) / kind
+        if (folder / "model.safetensors").exists():
+            return load_head(folder, pair.target)
+    raise FileNotFoundError(
+        f"pair {pair.name!r} has no {kind} head: train one with "
+        f"'python course.py train {kind} --target {origin}'"
+    )
 
 
 def build(kind: str, target: GPT2) -> EagleHead:
@@ -62,12 +68,14 @@ def measure(head: EagleHead, store: FeatureStore, temperatures, rows: int | None
 
     Position 0 is drafted from the target's features, position k from k of the head's own.
     """
-    found = {f"{t:g}": [] for t in temperatures}
-    for tokens, features in store.spread(rows or len(store.tokens), tap=slice(None)):
-        tokens, features = tokens.to(head.device), features.to(head.device)
-        for t in temperatures:
-            found[f"{t:g}"].append(acceptance_by_step(head, features, tokens, POSITIONS, t))
-    means = {t: np.mean(rates, axis=0).round(4).tolist() for t, rates in found.items()}
+
+    def measure_batch(batch):
+        tokens, features = (part.to(head.device) for part in batch)
+        rates = {t: acceptance_by_step(head, features, tokens, POSITIONS, t) for t in temperatures}
+        return len(tokens), rates
+
+    batches = store.spread(rows or len(store.tokens), tap=slice(None))
+    means = mean_rates(map(measure_batch, batches))
     return {"alpha": {t: rates[0] for t, rates in means.items()}, "by_position": means}
 
 
@@ -80,5 +88,5 @@ def export(head: EagleHead, store: FeatureStore, folder: Path) -> dict:
         "summary": "One decoder layer that drafts from the target's features; the embedding and "
         "the LM head are the target's own.",
         "parameters": f"{weights:,}",
-        **measure(head, store, CARD_TEMPERATURES),
+        **measure(head, store, TEMPERATURES),
     }

@@ -2,23 +2,33 @@
 
 ``bundled`` is always there, offline. ``gpt2`` and ``gpt2-medium`` come from the
 Hugging Face hub or its local cache. Any folder that holds ``target/`` and ``draft/``
-is a pair too.
+is a pair too, of any models that ``transformers`` reads. And so is the folder of a draft,
+or of an EAGLE head, that ``course.py train`` wrote: that draft with its target.
 """
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lessonlib.folders import ROOT
+from lessonlib.lab.checkpoints import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    count_parameters,
+    list_missing_files,
+    load_model,
+    load_tokenizer,
+    read_json,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from lessonlib.decoding.gpt2 import GPT2
+    from lessonlib.decoding.loop import Model
 
 # name -> (target, draft), hub names without their owner, as people say them
 HUB_PAIRS = {"gpt2": ("gpt2", "distilgpt2"), "gpt2-medium": ("gpt2-medium", "gpt2")}
@@ -27,7 +37,7 @@ HUB_OWNERS = {
     "gpt2-medium": "openai-community",
     "distilgpt2": "distilbert",
 }
-_FILES = ["config.json", "model.safetensors", "tokenizer.json"]
+_FILES = [CONFIG, WEIGHTS, TOKENIZER]
 
 
 class PairNotFoundError(FileNotFoundError):
@@ -39,13 +49,15 @@ class Pair:
     """A target, a draft with the same vocabulary, and the tokenizer of both."""
 
     name: str
-    target: GPT2
-    draft: GPT2
+    target: Model
+    draft: Model
     tokenizer: Tokenizer
 
     @property
     def eos(self) -> int | None:
         """The id of the end-of-text token. It is 0 in the bundled pair, which is falsy."""
+        if hasattr(self.target, "eos"):  # other models than GPT-2 have other names for it
+            return self.target.eos
         return self.tokenizer.token_to_id("<|endoftext|>")
 
     def encode(self, text: str) -> list[int]:
@@ -84,65 +96,31 @@ def load_pair(name: str = "bundled", *, dtype: str | None = None) -> Pair:
     target_folder, draft_folder = find_folders(name)
     chosen = device.apply(device.choose_device(parameters=count_parameters(target_folder)))
     options = {"device": chosen.device, "dtype": getattr(torch, dtype or chosen.dtype)}
-    target = _load_model(target_folder, **options)
-    draft = _load_model(draft_folder, **options)
+    target = load_model(target_folder, **options)
+    draft = load_model(draft_folder, **options)
+    tokenizer = load_tokenizer(target_folder)
+    _check_vocabularies(name, target, draft, tokenizer, target_folder)
+    return Pair(name, target, draft, tokenizer)
+
+
+def _check_vocabularies(name, target, draft, tokenizer, folder: Path) -> None:
+    """Let both models speak the tokens of the one tokenizer, or raise ValueError."""
+    from lessonlib.decoding.gpt2 import GPT2
+
+    tokens = tokenizer.get_vocab_size()
+    for model in (target, draft):  # some models pad their logits, and each size differently
+        if not isinstance(model, GPT2):
+            model.vocab_size = min(model.vocab_size, tokens)
     if target.vocab_size != draft.vocab_size:
         raise ValueError(
             f"in pair {name!r} the target has {target.vocab_size} tokens and the draft "
             f"{draft.vocab_size}: use two models with one tokenizer"
         )
-    return Pair(name, target, draft, _load_tokenizer(target_folder, target.vocab_size))
-
-
-def count_parameters(folder: Path) -> int:
-    """How many numbers ``folder/model.safetensors`` holds, read from its header alone."""
-    from safetensors import safe_open
-
-    file = folder / "model.safetensors"
-    try:
-        with safe_open(file, "numpy") as weights:
-            names = weights.keys()
-            return sum(math.prod(weights.get_slice(name).get_shape()) for name in names)
-    except Exception as error:  # what it raises is no subclass of any one exception
-        raise ValueError(_explain(file, error)) from error
-
-
-def _load_model(folder: Path, **options) -> GPT2:
-    """Load a model and let it read one token: a file may be whole and its content not fit."""
-    from lessonlib.decoding.gpt2 import GPT2
-
-    try:
-        model = GPT2.from_folder(folder, **options)
-        logits = model.forward([0], model.new_cache()).logits
-    except Exception as error:
-        if type(error) is ValueError:  # a sentence of its own
-            raise
-        raise ValueError(_explain(folder, error)) from error
-    if logits.shape != (1, model.vocab_size) or not logits.isfinite().all():
-        raise ValueError(f"{folder} holds weights that do not belong to its config.json")
-    return model
-
-
-def _load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
-    from tokenizers import Tokenizer
-
-    file = folder / "tokenizer.json"
-    try:
-        tokenizer = Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises Exception itself
-        raise ValueError(_explain(file, error)) from error
-    if tokenizer.get_vocab_size() > vocab_size:
+    if tokens > target.vocab_size:
         raise ValueError(
-            f"{file} has {tokenizer.get_vocab_size()} tokens and the models {vocab_size}: "
+            f"{folder / TOKENIZER} has {tokens} tokens and the models {target.vocab_size}: "
             "use the tokenizer that the models were trained with"
         )
-    return tokenizer
-
-
-def _explain(place: Path, error: Exception) -> str:
-    """One sentence about a file or folder that cannot be used."""
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{place} cannot be used, fetch or make it again ({reason[:160]})"
 
 
 def find_target(name: str) -> Path:
@@ -152,9 +130,10 @@ def find_target(name: str) -> Path:
     """
     if name in HUB_PAIRS:
         return _find_on_hub(HUB_PAIRS[name][0])
-    folder = bundled_folder() if name == "bundled" else Path(name).expanduser()
-    if all((folder / file).exists() for file in _FILES):
-        return folder
+    folder = _find_folder(name)
+    for place in (folder, folder / "target"):
+        if not list_missing_files(place) and (place / TOKENIZER).exists():
+            return place
     return find_folders(name)[0]
 
 
@@ -167,24 +146,57 @@ def find_home(name: str) -> Path:
 
     if name in HUB_PAIRS:
         return user_cache_path("speculative-decoding-course") / name
-    return bundled_folder() if name == "bundled" else Path(name).expanduser()
+    folder = _find_folder(name)
+    return folder.absolute().parent if find_origin(name) else folder
+
+
+def find_origin(name: str) -> str | None:
+    """Whose draft or head lies in the folder ``name``: a pair's name, or the folder of its target.
+
+    Its card says so, or else it lies in that folder. None for what is no draft's folder: a
+    target has a tokenizer, a pair has other folders.
+    """
+    folder = _find_folder(name)
+    if name in HUB_PAIRS or list_missing_files(folder) or (folder / TOKENIZER).exists():
+        return None
+    card = folder / "card.json"
+    named = read_json(card).get("target") if card.exists() else None
+    return named or str(folder.absolute().parent)
 
 
 def find_folders(name: str) -> tuple[Path, Path]:
+    """The folders of a pair's target and draft. Raises PairNotFoundError if one is missing."""
     if name in HUB_PAIRS:
         target, draft = HUB_PAIRS[name]
         return _find_on_hub(target), _find_on_hub(draft)
-    folder = bundled_folder() if name == "bundled" else Path(name).expanduser()
-    wanted = [*(Path("target", file) for file in _FILES), *(Path("draft", f) for f in _FILES[:2])]
-    missing = [file for file in wanted if not (folder / file).exists()]
+    origin = find_origin(name)
+    if origin is not None:
+        return find_target(origin), _find_draft(_find_folder(name), origin)
+    folder = _find_folder(name)
+    target, draft = folder / "target", folder / "draft"
+    missing = [target / file for file in list_missing_files(target)]
+    missing += [] if (target / TOKENIZER).exists() else [target / TOKENIZER]
+    missing += [draft / file for file in list_missing_files(draft)]
     if missing:
         known = ", ".join(["bundled", *HUB_PAIRS])
         raise PairNotFoundError(
-            f"no {missing[0].name} in {(folder / missing[0]).parent}: name one of {known}, or a "
-            "folder that holds target/ and draft/, each with config.json and model.safetensors, "
-            "and target/ with tokenizer.json"
+            f"no {missing[0].name} in {missing[0].parent}: name one of {known}, a folder that "
+            "holds target/ and draft/, each with config.json and model.safetensors or a GGUF "
+            "file, and target/ with tokenizer.json, or the folder of a draft that you trained"
         )
-    return folder / "target", folder / "draft"
+    return target, draft
+
+
+def _find_draft(folder: Path, origin: str) -> Path:
+    """The draft itself; for an EAGLE head the draft beside it, or else its target's usual one."""
+    if read_json(folder / CONFIG).get("model_type") != "eagle_head":
+        return folder
+    beside = folder.absolute().parent / "draft"
+    return find_folders(origin)[1] if list_missing_files(beside) else beside
+
+
+def _find_folder(name: str) -> Path:
+    return bundled_folder() if name == "bundled" else Path(name).expanduser()
 
 
 def _find_on_hub(model: str) -> Path:

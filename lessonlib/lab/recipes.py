@@ -14,12 +14,14 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.drafting.distill import LOSSES, acceptance_rates
 from lessonlib.lab import corpus
+from lessonlib.lab.cards import mean_rates
 from lessonlib.lab.device import choose_device
 from lessonlib.lab.features import FeatureStore
 from lessonlib.lab.training import Plan, Progress, draw_batch, fit
 
 CONTEXT = 512
 TARGET_LAYERS, DRAFT_LAYERS, WIDTH, HEADS = 12, 2, 192, 6
+NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 CHECK_ROWS = 16  # held-out windows that the training log is made from
 
 
@@ -52,9 +54,7 @@ def build_gpt2(layers: int, vocab: int) -> GPT2LMHeadModel:
         n_layer=layers,
         n_head=HEADS,
         activation_function="gelu_pytorch_tanh",
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
+        **NO_DROPOUT,
         bos_token_id=0,
         eos_token_id=0,
     )
@@ -96,10 +96,12 @@ def train_target(text: Text, plan: Plan, folder: Path, resume: bool):
 def start_draft(target: GPT2LMHeadModel, layers: int = 0) -> GPT2LMHeadModel:
     """A shallow copy in the literal sense: the target's embeddings and its first ``layers``.
 
-    0 stands for as many as the bundled draft has.
+    0 stands for as many as the bundled draft has. Without the dropout that GPT-2's config
+    asks for: the draft is to match the target's rows, and noise in its own only blurs them.
     """
     layers = layers or DRAFT_LAYERS
-    config = type(target.config)(**{**target.config.to_dict(), "n_layer": layers})
+    changes = {"n_layer": layers, **NO_DROPOUT}
+    config = type(target.config)(**{**target.config.to_dict(), **changes})
     draft = GPT2LMHeadModel(config)
     kept = {
         name: weight
@@ -147,17 +149,14 @@ def train_draft(
 def measure_alphas(compare: Callable, batches, temperatures) -> dict:
     """Mean α by temperature (as text, for JSON) over ``batches``, as {"alpha": {...}}.
 
-    ``compare(batch, measure)`` calls ``measure(target_logits, draft_logits, next_tokens)``.
+    A batch begins with its tokens, a window a row. ``compare(batch, measure)`` returns
+    ``measure(target_logits, draft_logits, next_tokens)``.
     """
-    found: dict[str, list[float]] = {f"{t:g}": [] for t in temperatures}
 
     def measure(wanted, given, _):
-        for t in temperatures:
-            found[f"{t:g}"].append(float(acceptance_rates(wanted, given, t).mean()))
+        return {t: float(acceptance_rates(wanted, given, t).mean()) for t in temperatures}
 
-    for batch in batches:
-        compare(batch, measure)
-    return {"alpha": {t: round(float(np.mean(values)), 4) for t, values in found.items()}}
+    return {"alpha": mean_rates((len(batch[0]), compare(batch, measure)) for batch in batches)}
 
 
 def export(model: GPT2LMHeadModel, folder: Path) -> GPT2:

@@ -4,11 +4,15 @@
     python course.py train draft --tokens 1500000
     python course.py train eagle3 --target gpt2 --minutes 60
 
-``draft`` and the heads need a target: the one in OUT/pair unless --target names another.
-Its features over the training text are computed first and kept, for all trainings to read.
-Each run writes a checkpoint a minute into ``runs/`` (``--resume`` goes on from there, with
-a longer budget if you like); Ctrl-C saves, too. ``runs/pair`` is a pair that
-``demo --pair runs/pair`` and every lesson can load.
+``draft`` and the heads need a target: the one in OUT/pair unless --target names another:
+a pair by its name or folder, or the folder of a GPT-2. The target's features over the training
+text are computed first and kept, for all trainings to read. Each run writes a checkpoint a
+minute into ``runs/`` (``--resume`` goes on from there, with a longer budget if you like);
+Ctrl-C saves, too.
+
+What comes out is used with ``--pair``: the last line says which. Beside ``target/`` it
+belongs to that pair (``demo --pair runs/pair``); elsewhere the folder of what you trained is a
+pair itself, of that draft and its target: ``demo --pair runs/bundled/draft``.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from transformers import GPT2LMHeadModel
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.drafting.distill import LOSSES
 from lessonlib.drafting.eagle import KINDS
-from lessonlib.lab import cards, corpus, device, heads, pairs, recipes
+from lessonlib.lab import cards, corpus, device, heads, naming, pairs, recipes
 from lessonlib.lab.estimate import announce
 from lessonlib.lab.features import FeatureStore, build_store
 from lessonlib.lab.training import Plan, Progress
@@ -37,6 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _parse(argv)
     try:
         device.apply()
+        options.target = naming.name_target(options.target)
         MAKERS.get(options.what, make_head)(options)
     except (ValueError, OSError) as error:
         print(f"train: {error}", file=sys.stderr)
@@ -63,7 +68,7 @@ def make_draft(options: argparse.Namespace) -> None:
     target = GPT2.from_folder(source, device=device.choose_device().device)
     theirs = GPT2LMHeadModel.from_pretrained(source, dtype=torch.float32).to(target.device)
     draft = recipes.start_draft(theirs, options.layers)
-    name = name_of(options)
+    name = naming.name_draft(options)
     folder = runs_of(options) / name
     stores = open_stores(options, target, text)
     plan = _plan(options)
@@ -73,12 +78,13 @@ def make_draft(options: argparse.Namespace) -> None:
     )
     draft = recipes.export(draft, home / name)
     facts = describe(draft, done, text) | {
-        "title": "Bundled draft" if not options.target else f"Draft of {options.target}",
+        "title": naming.title_draft(options),
         "summary": f"Distilled from its target ({options.loss}), "
         f"starting from the target's first {draft.shape.layers} layers.",
         "alpha": cards.measure_alphas(target, draft, text.held_out),
     }
     finish(options, folder, home / name, facts)
+    print(naming.explain_use(options, home, name))
 
 
 def make_head(options: argparse.Namespace) -> None:
@@ -94,6 +100,7 @@ def make_head(options: argparse.Namespace) -> None:
     facts = _count(done, text) | heads.export(head, stores["held_out"], home / options.what)
     facts["training"] = {"parameters": facts.pop("parameters"), **facts["training"]}
     finish(options, folder, home / options.what, facts)
+    print(naming.explain_use(options, home, options.what))
 
 
 MAKERS = {"target": make_target, "draft": make_draft}
@@ -104,7 +111,7 @@ def find_target(options: argparse.Namespace) -> tuple[Path, Path]:
     if options.target:
         source, home = pairs.find_target(options.target), pairs.find_home(options.target)
         # What ships with the course is left alone: its new drafts stay among the runs.
-        return source, runs_of(options) if home == pairs.bundled_folder() else home
+        return source, runs_of(options) if options.target == "bundled" else home
     folder = options.out / "pair" / "target"
     if not (folder / "model.safetensors").exists():
         raise FileNotFoundError(
@@ -116,14 +123,6 @@ def find_target(options: argparse.Namespace) -> tuple[Path, Path]:
 def runs_of(options: argparse.Namespace) -> Path:
     """Where checkpoints and features go: a folder in --out for each target that was named."""
     return options.out / Path(options.target).name
-
-
-def name_of(options: argparse.Namespace) -> str:
-    """The draft's folder: its loss and size are in it where they are not the usual ones."""
-    parts = ["draft"]
-    parts += [options.loss] if options.loss != "forward-kl" else []
-    parts += [f"{options.layers}-layers"] if options.layers else []
-    return "-".join(parts)
 
 
 def open_stores(options: argparse.Namespace, target: GPT2, text) -> dict[str, FeatureStore]:
@@ -172,7 +171,9 @@ def _weights(model: GPT2):
 
 def finish(options: argparse.Namespace, run: Path, folder: Path, facts: dict) -> None:
     """Write the card and the log beside the exported weights, and say so."""
-    cards.write_card(folder, {**facts, "command": spell(options)})
+    # A draft of a target that lies elsewhere says which; others lie in their target's folder.
+    named = {"target": options.target} if options.target in naming.NAMED else {}
+    cards.write_card(folder, {**facts, **named, "command": naming.spell(options)})
     if run != folder:
         shutil.copyfile(run / "log.jsonl", folder / "log.jsonl")
     reached = []
@@ -181,21 +182,6 @@ def finish(options: argparse.Namespace, run: Path, folder: Path, facts: dict) ->
     if "alpha" in facts:
         reached.append(f"alpha {facts['alpha']['1']:.3f} at T = 1")
     print(f"{', '.join(reached)}; written to {folder}")
-
-
-def spell(options: argparse.Namespace) -> str:
-    """The command that does this again."""
-    words = ["python course.py train", options.what]
-    if options.target:
-        words.append(f"--target {options.target}")
-    if options.loss != "forward-kl":
-        words.append(f"--loss {options.loss}")
-    if options.layers:
-        words.append(f"--layers {options.layers}")
-    words.append(
-        f"--tokens {options.tokens}" if options.tokens else f"--minutes {options.minutes:g}"
-    )
-    return " ".join(words)
 
 
 def _plan(options: argparse.Namespace) -> Plan:
