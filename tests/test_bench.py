@@ -367,7 +367,7 @@ def test_transformers_is_timed_behind_its_first_round(folder, pair, monkeypatch)
         return forward(self, *args, **kwargs)
 
     monkeypatch.setattr(GPT2LMHeadModel, "forward", count)
-    rivals = load_rivals(folder / "target", folder / "draft", like=pair.target.embedding)
+    rivals = load_rivals(folder / "target", folder / "draft", like=pair.target)
     clock = lambda: float(forwards.count(2))  # noqa: E731 (a tick for each target forward)
     for T in (0.0, 1.0):
         for name, rival in rivals.items():

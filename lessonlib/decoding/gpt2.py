@@ -99,6 +99,11 @@ class GPT2:
         return cls(Shape.read(folder), {name: w.to(dtype) for name, w in weights.items()})
 
     @property
+    def dtype(self) -> torch.dtype:
+        """The number format of the weights."""
+        return self.embedding.dtype
+
+    @property
     def device(self) -> torch.device:
         return self.embedding.device
 

@@ -91,6 +91,11 @@ class HFModel:
         return cls(model.to(device), vocab_size)
 
     @property
+    def dtype(self) -> torch.dtype:
+        """The number format of the weights."""
+        return self.model.dtype
+
+    @property
     def device(self) -> torch.device:
         return self.model.device
 

@@ -46,7 +46,7 @@ def describe_machine(model) -> dict:
         "usable cpus": count_usable_cpus(),
         "threads": torch.get_num_threads(),
         "gpu": gpu,
-        "dtype": str(model.embedding.dtype).removeprefix("torch."),
+        "dtype": str(model.dtype).removeprefix("torch."),
         "load when it began": load,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

@@ -80,7 +80,7 @@ class Bench:
         try:
             from lessonlib.lab.hf_rivals import load_rivals
 
-            return load_rivals(*pairs.find_folders(pair.name), like=pair.target.embedding)
+            return load_rivals(*pairs.find_folders(pair.name), like=pair.target)
         except (ImportError, OSError, ValueError) as error:
             reason = " ".join(str(error).split())[:160]
             self.notes.append(f"transformers cannot run this pair and is left out ({reason})")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from transformers import GenerationConfig, GPT2LMHeadModel
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.utils import logging
 
 from lessonlib.decoding.sampling import Sampling
@@ -48,8 +48,8 @@ class RoundClock:
         return Turn(after - before, self.rounds, ended - began)
 
 
-def load_rivals(target: Path, draft: Path, like: torch.Tensor) -> dict[str, Rival]:
-    """Both ways to generate with the weights of two folders, on the device of ``like``."""
+def load_rivals(target: Path, draft: Path, like) -> dict[str, Rival]:
+    """Both ways to generate with the weights of two folders, where and as ``like`` runs."""
     models = [_load(folder, like) for folder in (target, draft)]
     return {
         TRANSFORMERS: lambda *how: _generate(models[0], None, *how),
@@ -57,17 +57,17 @@ def load_rivals(target: Path, draft: Path, like: torch.Tensor) -> dict[str, Riva
     }
 
 
-def _load(folder: Path, like: torch.Tensor) -> GPT2LMHeadModel:
+def _load(folder: Path, like) -> PreTrainedModel:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    model = GPT2LMHeadModel.from_pretrained(folder, dtype=like.dtype).eval().to(like.device)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=like.dtype).eval().to(like.device)
     # An end of text must not stop a turn: all entrants emit equally many tokens.
     model.generation_config.eos_token_id = None
     return model
 
 
 def _generate(
-    model: GPT2LMHeadModel, assistant: GPT2LMHeadModel | None, prompt: Sequence[int],
+    model: PreTrainedModel, assistant: PreTrainedModel | None, prompt: Sequence[int],
     tokens: int, sampling: Sampling, seed: int, clock: Clock,
 ) -> Turn:  # fmt: skip
     """One turn, up to ``tokens`` tokens behind the first; it has random numbers of its own."""
