@@ -13,9 +13,12 @@ from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.decoding.loop import generate
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.distill import acceptance_rates
+from lessonlib.drafting.eagle_drafters import DynamicTreeDrafter, EagleDrafter
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.lab import cards, corpus
+from lessonlib.lab.eagle_trials import decode_all, measure_tau
 from lessonlib.lab.features import cut_windows
+from lessonlib.lab.heads import find_head
 from lessonlib.lab.pairs import bundled_folder, load_pair
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -217,3 +220,27 @@ def test_the_log_ends_where_the_card_says_training_ended(part):
         assert rows[-1]["alpha"]["1"] > rows[0]["alpha"]["1"]
         for name in ("0", "1", "1.5"):
             assert rows[-1]["alpha"][name] == pytest.approx(card["alpha"][name], abs=0.05)
+
+
+# The order of the proposers
+
+
+@pytest.mark.slow
+def test_tau_grows_from_the_draft_to_eagle_3_on_held_out_code():
+    """Tokens per forward at T = 0; the least gains are far below what was measured."""
+    pair = load_pair("bundled", dtype="float32")
+    eagle1, eagle3 = find_head(pair, "eagle1"), find_head(pair, "eagle3")
+    texts = [pair.encode(prompt)[-160:] for prompt in corpus.cut_prompts(24)]
+    contestants = [
+        lambda sampling: SmallModelDrafter(pair.draft, sampling),
+        lambda sampling: EagleDrafter(eagle1, sampling),
+        # Ranked for T = 0, where the head's first guess is surer than its softmax says.
+        lambda _: DynamicTreeDrafter(eagle1, nodes=8, heat=0.5),
+        lambda _: DynamicTreeDrafter(eagle3, nodes=8, heat=0.5),
+    ]
+    found = []
+    for make in contestants:
+        traces, _ = decode_all(pair.target, make, texts, 0.0, K=6, tokens=32)
+        found.append(measure_tau(traces)[0])
+    assert (np.diff(found) > [0.1, 0.2, 0.05]).all(), found
+    assert found[-1] >= 3.5

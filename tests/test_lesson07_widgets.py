@@ -62,12 +62,13 @@ def test_the_bars_are_the_whole_law_at_that_temperature():
 def test_the_map_shows_the_recording_its_contour_and_the_best_of_each_row():
     for name in recordings07.list_proposers():
         (chart,) = lesson07.view_speeds(name).charts
-        gains = recordings07.look_up(name)
+        gains, low, high = (recordings07.look_up(name, x) for x in ("speedup", "low", "high"))
         cells, rings = (next(m for m in chart.marks if isinstance(m, t)) for t in (Cells, Rings))
         np.testing.assert_allclose(cells.values, gains)
-        for row, column in zip(gains, rings.columns, strict=True):
-            assert column == (int(np.argmax(row)) if max(row) > 1 else None)
-        assert f"{int((gains < 1).sum())} of {gains.size} cells" in chart.caption
+        for row, column in zip(np.where(low > 1, gains, 0), rings.columns, strict=True):
+            assert column == (int(np.argmax(row)) if max(row) > 0 else None)
+        assert f"{int((low > 1).sum())} were faster than plain" in chart.caption
+        assert f"{int((high < 1).sum())} slower in every one" in chart.caption
 
 
 def test_the_contour_runs_between_winners_and_losers_only():
@@ -92,7 +93,7 @@ def test_what_the_lesson_claims_of_the_maps_and_contexts_is_recorded():
     assert abs(noise[-1] - code[-1]) < 0.02, "hot noise is no worse than hot code"
     hot = recordings07.TEMPERATURES.index(1.5)
     for name in ("greedy draft", "exact match", "top-k tree"):
-        assert (recordings07.look_up(name)[hot] < 1).all(), f"{name} loses at T = 1.5"
+        assert (recordings07.look_up(name, "high")[hot, 1:] < 1).all(), f"{name} loses at T = 1.5"
     dips = [
         min(curve) < curve[0] - 0.01
         for curve in (lesson07._list_curves(n)[:, 0].tolist() for n in range(4))
