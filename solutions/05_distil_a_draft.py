@@ -358,9 +358,10 @@ ask(
 # %% [markdown] exercise="5.4" role="intro"
 # ### Exercise 5.4: the draft that pays
 #
-# A larger draft has a higher α and a higher c. `drafts` maps names to `(alpha, c)`, `v` maps each K
-# that you may choose to v(K + 1), what verifying costs. Return `(name, K)` with the largest
-# predicted speedup, or `(None, 0)` if no draft beats plain decoding.
+# A larger draft has a higher α and a higher c. `drafts` maps names to `(alpha, c)`; an α may be 1.
+# The keys of `v` are the K that you may choose, and `v[K]` is what verifying the K + 1 rows costs.
+# Return `(name, K)` with the largest predicted speedup, or `(None, 0)` if no draft beats plain
+# decoding.
 
 
 # %% exercise="5.4" role="answer" points=2

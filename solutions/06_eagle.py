@@ -429,8 +429,9 @@ check("6.2", align_rows)
 #   fewer). On a tie the node that was proposed first wins.
 #
 # Return two lists of equal length, `tokens` and `parents`: for each kept node its token and the
-# place of its parent in these lists, −1 for the text. Parents come before their children. Call
-# `q_of` only where you need it: on the real head each call is a forward.
+# place of its parent in these lists, −1 for the text. Parents come before their children. On the
+# real head each call of `q_of` is a forward: call it once for the text and once for each expanded
+# node. (`top_k` is never larger than the vocabulary.)
 
 
 # %% exercise="6.3" role="answer" points=3

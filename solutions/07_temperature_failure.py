@@ -38,6 +38,7 @@ from functools import partial
 
 import numpy as np
 
+from lessonlib.lab import recordings07
 from lessonlib.lab.recordings import load_contexts
 from lessonlib.theory import temperature
 from lessonlib.theory.controller import Gate, Settings, measure_gain, simulate_gate
@@ -278,7 +279,8 @@ check("7.1", four_rates)
 # are given, α falls as T rises.
 #
 # * `break_even_alpha(K, c, v)` is imported above: the α that is needed, or None if none is enough.
-# * Return `None` if it does not even pay at T = 0, and `math.inf` if it still pays at T = 100.
+# * Return `None` if it does not even pay at T = 0, and `math.inf` if it still pays at T = 100. Some
+#   answers lie just below that.
 # * `soften(logits, T)` is imported above, too. It takes any T from 0 on.
 
 
@@ -503,7 +505,7 @@ for T in tqdm(WARM):
         [None] * 4,
         [prompt] * 4,
         coins=[iter(rng.random, None) for rng in seeds],
-        max_new_tokens=32,
+        max_new_tokens=28,
         sampling=Sampling(T),
     )
     found = []
@@ -549,7 +551,7 @@ plot_drift(
 CONTESTANTS = list_contestants(pair)  # by name; yours is one more line
 K, REPEATS = 3, count_repeats(5)
 sizes = {name: one.size(K) for name, one in CONTESTANTS.items()}
-entrants = list_entrants(pair.target, CONTESTANTS, sizes, tokens=28)
+entrants = list_entrants(pair.target, CONTESTANTS, sizes, tokens=24)
 
 
 def judge(speed):
@@ -594,39 +596,49 @@ for name in CONTESTANTS:
 # cheaper draft or a shorter one would help. Do not mix them up: the cures differ. (For a tree,
 # α is the mean over single siblings; what counts is its tau.)
 #
-# **At which T does each proposer cross 1×?** The same race at more temperatures. At T = 0 the first
-# three proposers are one and the same algorithm: how far their speeds differ there is the error
-# of this table. A star means that all repeats agree on the side of 1×.
+# **At which T does each proposer cross 1×?** Everyone at many temperatures takes minutes, so that
+# race was recorded: it is the map of Play, at K = 3, five repeats each. A star means that all five
+# agree on the side of 1×. At T = 0 the first three proposers are one and the same algorithm: how
+# far their speeds differ there is the error of this table. The last two columns are your machine's.
 
 # %% id="profile-heats" tags=["measured"]
 from itertools import pairwise
 
-RACED = (0, 0.7, 1.5, 3)
-with tqdm(total=REPEATS * len(entrants) * (len(RACED) - 1)) as bar:
-    for T in RACED:
-        turns[T] = turns.get(T) or race(entrants, [prompt] * REPEATS, Sampling(T), bar.update)
+RACED = recordings07.TEMPERATURES
+with tqdm(total=REPEATS * len(entrants)) as bar:
+    turns[0] = race(entrants, [prompt] * REPEATS, Sampling(0), bar.update)
+grids = {
+    name: [
+        recordings07.look_up(name, field)[:, recordings07.LENGTHS.index(K)]
+        for field in ("speedup", "low", "high")
+    ]
+    for name in CONTESTANTS
+}
 speeds = {
-    name: [summarize_ratios(turns[T][PLAIN], turns[T][name]) for T in RACED] for name in CONTESTANTS
+    name: [{"median": m, "low": low, "high": high} for m, low, high in zip(*grid, strict=True)]
+    for name, grid in grids.items()
 }
 
 
-def find_sides(row):
-    """The temperatures with a clear verdict, as (T, whether it is faster)."""
-    judged = zip(RACED, map(judge, row), strict=True)
-    return [(T, words == "faster") for T, words in judged if words != "not clear"]
-
-
-print(f"{f'K = {K}':22}" + "".join(f"T = {T:<6}" for T in RACED) + "crosses 1x")
-for name, row in speeds.items():
-    sides = find_sides(row)
-    told = [
-        f"{'up' if later else 'down'} between {cold} and {hot}"
-        for (cold, before), (hot, later) in pairwise(sides)
+def find_crossings_of(row):
+    """Where the clear verdicts change sides."""
+    sides = [(T, judge(speed)) for T, speed in zip(RACED, row, strict=True)]
+    clear = [(T, side) for T, side in sides if side != "not clear"]
+    return [
+        f"{'up' if later == 'faster' else 'down'} between {cold:g} and {hot:g}"
+        for (cold, before), (hot, later) in pairwise(clear)
         if before != later
     ]
+
+
+heads = "".join(f"{f'T = {T:g}':9}" for T in RACED)
+print(f"{f'recorded, K = {K}':22}{heads}{'crosses 1x':26}here: T = 0   T = 1.5")
+for name, row in speeds.items():
     cells = [f"{speed['median']:.2f}{' *'[judge(speed) != 'not clear']}" for speed in row]
-    told = ", ".join(told) or "nowhere that is clear"
-    print(f"{name:22}" + "".join(f"{cell:10}" for cell in cells) + told)
+    here = [summarize_ratios(turns[T][PLAIN], turns[T][name])["median"] for T in (0, 1.5)]
+    crossed = ", ".join(find_crossings_of(row)) or "nowhere that is clear"
+    cells = "".join(f"{cell:9}" for cell in cells)
+    print(f"{name:22}{cells}{crossed:26}      {here[0]:.2f}    {here[1]:.2f}")
 
 # %% [markdown]
 # ### Two more ways to lose
@@ -650,7 +662,7 @@ def decode_batch(size, name):
         [make() for _ in range(size)],
         [starts[8 * i : 8 * i + 2] for i in range(size)],  # short: a prefill is timed with it
         coins=[iter(np.random.default_rng(i).random, None) for i in range(size)],
-        max_new_tokens=12,
+        max_new_tokens=8,
         K=K,
         sampling=sampling,
     )
@@ -692,7 +704,7 @@ told = []
 for name, (target, draft) in tqdm(TRIES.items()):
     c, v = measure_costs(target, draft, K, repeats=7)
     sampled = Proposer(lambda sampling, _, draft=draft: SmallModelDrafter(draft, sampling))
-    players = list_entrants(target, {name: sampled}, {name: sampled.size(K)}, tokens=20)
+    players = list_entrants(target, {name: sampled}, {name: sampled.size(K)}, tokens=16)
     done = race(players, [prompt] * REPEATS, Sampling(1.5))
     alpha = np.mean([turn.trace.alpha for turn in done[name]])
     measured = summarize_ratios(done[PLAIN], done[name])["median"]
@@ -714,7 +726,7 @@ print("\n".join(told))
 # means: do not draft):
 
 # %% id="fix-shorter" tags=["measured"]
-print(f"{'best K at':22}" + "".join(f"T = {T:<10}" for T in RACED))
+print(f"{'best K at':14}" + "".join(f"{f'T = {T:g}':11}" for T in RACED))
 for rule in ("shared T", "greedy draft"):
     row = []
     for T in RACED:
@@ -722,17 +734,17 @@ for rule in ("shared T", "greedy draft"):
         gains = {0: 1.0} | {K: speedup(alpha, K, c, v) for K, (c, v) in costs.items()}
         best = max(gains, key=gains.get)
         row.append(f"{best}, {gains[best]:.2f}x")
-    print(f"{rule:22}" + "".join(f"{cell:14}" for cell in row))
+    print(f"{rule:14}" + "".join(f"{cell:11}" for cell in row))
 
 # %% [markdown]
-# **Gate by temperature.** The request says its T. Look the best proposer up in the race above, and
-# decode plainly where none of them is clearly faster:
+# **Gate by temperature.** The request says its T. Look the best proposer up in the recorded race,
+# and decode plainly where none of them is clearly faster:
 
 # %% id="fix-gate-by-heat" tags=["measured"]
 for i, T in enumerate(RACED):
     sure = {name: row[i] for name, row in speeds.items() if judge(row[i]) == "faster"}
     best = max(sure, key=lambda name: sure[name]["median"], default=PLAIN)
-    print(f"T = {T:<4} {best}" + (f", {sure[best]['median']:.2f}x" if sure else ""))
+    print(f"T = {T:<4g} {best}" + (f", {sure[best]['median']:.2f}x" if sure else ""))
 
 # %% [markdown]
 # **Or watch the tokens.** The controller of exercise 7.3 knows neither T nor α. One text, three
@@ -745,7 +757,7 @@ from lessonlib.lab.serving import serve
 
 PROPOSER = "EAGLE-3 tree" if "EAGLE-3 tree" in CONTESTANTS else "greedy draft"
 REQUESTS = (0, 1.5, 0)
-cost = float(np.median([sum(split_round(turns[T][PLAIN], turns[T][PROPOSER])) for T in RACED]))
+cost = float(np.median([sum(split_round(turns[T][PLAIN], turns[T][PROPOSER])) for T in (0, 1.5)]))
 gate = Settings(window=8, threshold=cost, hysteresis=0.2, probe=16)
 policies = {
     "gated": (CONTESTANTS[PROPOSER], gate),
@@ -756,7 +768,7 @@ served = {name: [] for name in policies}
 with tqdm(total=2 * len(policies)) as bar:
     for _ in range(2):
         for name, (proposer, settings) in policies.items():
-            options = {"prompt": prompt, "tokens": 80, "K": K, "cost": cost, "seed": 2}
+            options = {"prompt": prompt, "tokens": 64, "K": K, "cost": cost, "seed": 2}
             served[name].append(serve(pair.target, proposer, REQUESTS, settings, **options))
             bar.update()
 quick = {name: min(runs, key=lambda run: run.seconds) for name, runs in served.items()}

@@ -74,6 +74,8 @@ def test_after_a_return_the_probe_s_rounds_still_count():
     [
         ({"window": 0}, "window is 0"),
         ({"probe": 0}, "probe is 0"),
+        ({"window": 1.5}, "window is 1.5: use a whole number of rounds, at least 1"),
+        ({"probe": 2.0}, "probe is 2.0: use a whole number of rounds"),
         ({"threshold": -1.0}, "threshold is -1"),
         ({"hysteresis": float("nan")}, "hysteresis is nan"),
     ],

@@ -21,6 +21,7 @@ from lessonlib.drafting.distill import (
     reverse_kl_loss,
     tv_loss,
 )
+from lessonlib.theory import divergence
 from lessonlib.theory.rejection import acceptance_rate
 from tests.tinypair import write_model
 
@@ -169,6 +170,35 @@ def test_rates_equal_the_theorys_row_by_row(temperature):
     for index in np.ndindex(4, 25):
         p, q = (warp(rows[index].numpy(), temperature) for rows in (target, draft))
         assert float(rates[index]) == pytest.approx(acceptance_rate(p, q), abs=1e-12)
+
+
+BAD_RATES = {
+    "shapes": ((2, 3), (1, 3), 1.0, r"target_logits has shape \(2, 3\)"),
+    "greedy shapes": ((2, 3), (1, 3), 0, r"target_logits has shape \(2, 3\)"),
+    "negative": ((2, 3), (2, 3), -1.0, "temperature is -1.0: use a finite number"),
+    "nan": ((2, 3), (2, 3), math.nan, "temperature is nan: use a finite number"),
+    "infinite": ((2, 3), (2, 3), math.inf, "temperature is inf: use a finite number"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RATES)
+def test_rates_refuse_what_their_numpy_twin_refuses(case):
+    first, second, temperature, words = BAD_RATES[case]
+    target, draft = rows_of(1, first), rows_of(2, second)
+    with pytest.raises(ValueError, match=words):
+        acceptance_rates(target, draft, temperature)
+    with pytest.raises(ValueError, match=words):
+        divergence.acceptance_rates(target.numpy(), draft.numpy(), temperature)
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_rates_refuse_logits_that_are_not_finite(bad, temperature):
+    good, spoilt = rows_of(1, (2, 3)), rows_of(2, (2, 3))
+    spoilt[1, 2] = bad
+    for rows in ((good, spoilt), (spoilt, good)):
+        with pytest.raises(ValueError, match="logits hold NaN or infinity: check the model"):
+            acceptance_rates(*rows, temperature)
 
 
 def test_at_temperature_0_a_rate_is_yes_or_no():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from lessonlib.drafting.eagle import KINDS, EagleStep, build_head, load_head, save_head
 from tests.tinytarget import make_head, make_target, true_taps
@@ -159,3 +161,52 @@ def test_bad_requests_get_one_sentence(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
     with pytest.raises(ValueError, match="holds no EAGLE head"):
         load_head(tmp_path, target)
+
+
+def edit_config(folder, **changes):
+    config = {**json.loads((folder / "config.json").read_text()), **changes}
+    config = {name: value for name, value in config.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def edit_weights(folder, change):
+    save_file(change(load_file(folder / "model.safetensors")), folder / "model.safetensors")
+
+
+def cut_short(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+DAMAGE = {
+    "no kind": lambda head: edit_config(head, kind=None),
+    "an unknown kind": lambda head: edit_config(head, kind="medusa"),
+    "a list of kinds": lambda head: edit_config(head, kind=["eagle1"]),
+    "a list": lambda head: (head / "config.json").write_text("[1]"),
+    "half a config": lambda head: cut_short(head / "config.json"),
+    "no config": lambda head: (head / "config.json").unlink(),
+    "no weights": lambda head: (head / "model.safetensors").unlink(),
+    "empty weights": lambda head: (head / "model.safetensors").write_bytes(b""),
+    "weights cut short": lambda head: cut_short(head / "model.safetensors"),
+    "another kind": lambda head: edit_config(head, kind="eagle3"),
+    "a weight too few": lambda head: edit_weights(head, lambda w: dict(list(w.items())[1:])),
+    "NaN": lambda head: edit_weights(head, lambda w: {n: x * torch.nan for n, x in w.items()}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_head_is_one_sentence_with_its_folder(tmp_path, damage):
+    target, folder = make_target(dtype=torch.float32), tmp_path / "eagle1"
+    save_head(make_head("eagle1", target), folder)
+    assert load_head(folder, target).shape.kind == "eagle1"
+    DAMAGE[damage](folder)
+    with pytest.raises(ValueError, match=re.escape(f"the head in {folder} cannot be")) as caught:
+        load_head(folder, target)
+    assert type(caught.value) is ValueError
+    assert str(caught.value).endswith("): train it again")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_folder_without_a_head_is_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no head in .*: train one"):
+        load_head(tmp_path, make_target())

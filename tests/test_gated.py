@@ -9,7 +9,7 @@ import pytest
 
 from lessonlib.decoding.loop import generate, generate_batch
 from lessonlib.decoding.sampling import Sampling
-from lessonlib.drafting.gated import ForgetfulDrafter, GatedDrafter
+from lessonlib.drafting.gated import GatedDrafter, RowlessDrafter
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.drafting.tree import TreeDrafter
 from lessonlib.lab.proposers import Proposer
@@ -42,8 +42,8 @@ def joint_law(wrap):
     [
         lambda inner: GatedDrafter(inner, NEVER),
         lambda inner: GatedDrafter(inner, Settings(window=2, threshold=1.6, probe=1)),
-        ForgetfulDrafter,
-        lambda inner: GatedDrafter(ForgetfulDrafter(inner), NEVER),
+        RowlessDrafter,
+        lambda inner: GatedDrafter(RowlessDrafter(inner), NEVER),
     ],
     ids=["never", "sometimes", "forgetful", "both"],
 )
@@ -81,12 +81,21 @@ def test_the_gate_counts_rounds_not_the_prefill_nor_rounds_without_room():
     assert len(drafter.modes) == len(counted)
 
 
+def test_a_last_round_without_room_leaves_the_gate_alone():
+    """A perfect draft with K = 1 emits 2, 2, 2, 2 and then has no room: 1 by the target."""
+    drafter = GatedDrafter(SmallModelDrafter(TableModel(3, 2), ONE), Settings(window=50))
+    trace = generate(TableModel(3, 2), drafter, [0, 1], coins=coins_of(2), max_new_tokens=9, K=1)
+    assert [len(round.emitted) for round in trace.rounds] == [2, 2, 2, 2, 1]
+    assert not trace.rounds[-1].drafted
+    assert drafter.gate == Gate(DRAFT, (2, 2, 2, 2), 0)
+
+
 def test_forgetting_the_rows_is_the_exact_match_rule():
     """Pooled over many runs, the share that passes is Σ p q of the contexts that were tested."""
     target, draft = TableModel(3, seed=7), TableModel(3, seed=8)
     passed, expected = [], []
     for seed in range(300):
-        drafter = ForgetfulDrafter(SmallModelDrafter(draft, ONE))
+        drafter = RowlessDrafter(SmallModelDrafter(draft, ONE))
         trace = generate(target, drafter, [0], coins=coins_of(seed), max_new_tokens=2, K=1)
         assert [test.q for test in trace.rounds[0].tests] == [1.0], "its row was not handed over"
         passed.append(trace.rounds[0].accepted)
@@ -141,3 +150,30 @@ def test_requests_go_on_in_one_text_under_one_gate():
     assert served.seconds == pytest.approx(sum(turn.seconds for turn in served.turns)) != 0
     plain = serve(pair.target, None, (1.0,), settings, prompt=[0], tokens=5, K=3)
     assert [played.tokens for played in plain.rounds] == [1] * 5
+
+
+def test_a_request_begins_in_the_mode_in_which_the_last_one_ended():
+    """Shut for good after one round: request 2 knows it."""
+    shut = Settings(window=1, threshold=99.0, probe=500)
+    proposer = Proposer(lambda sampling, _: SmallModelDrafter(TableModel(4, seed=2), sampling))
+    target = TableModel(4, seed=1)
+    served = serve(target, proposer, (1.0, 1.0), shut, prompt=[0], tokens=10, K=2)
+    modes = {played.start: played.mode for played in served.rounds}
+    assert modes[0] == DRAFT
+    assert modes[served.starts[1]] == PLAIN
+    assert {mode for start, mode in modes.items() if start} == {PLAIN}
+
+
+def test_requests_that_outgrow_the_context_are_refused_up_front():
+    target = TableModel(4, seed=1, context=24)
+    ways = {"prompt": [0, 1], "K": 2}
+    words = (
+        "tokens is 8: the target's context of 24 has room for at most 7 behind a prompt of 2 "
+        "in each of 3 requests"
+    )
+    with pytest.raises(ValueError, match=words):
+        serve(target, None, (1.0,) * 3, Settings(), tokens=8, **ways)
+    assert target.forwards == 0
+    full = serve(target, None, (1.0, 1.0), Settings(), tokens=11, **ways)
+    assert [turn.tokens for turn in full.turns] == [11, 11]
+    assert serve(target, None, (), Settings(), tokens=8, **ways).rounds == []

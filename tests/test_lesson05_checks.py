@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lessonlib.exercises import draft_choices
+from lessonlib.exercises import draft_choices, find_exercise
+from lessonlib.exercises.hints import find_symptom
 from lessonlib.exercises.wrong_losses import WRONG_LOSSES, WRONG_RATES, WRONG_TEACHERS
 from lessonlib.lab.drafts import choose_draft
 from lessonlib.theory import divergence
@@ -261,6 +262,11 @@ WRONG = {
             "you always take plain decoding",
         ),
         (choose(lambda a, K, c, v: speedup(a, K, c, v + 1)), "do not add another 1"),
+        (
+            lambda d, v: choose_draft(d, {K: v.get(K + 1, v[K]) for K in v}),
+            "v[K] already is what K + 1 rows cost",
+        ),
+        (choose(least=1.05), "you take plain decoding for 1.000x; near with K = 1 gives 1.019x"),
         (choose(lambda a, K, c, v: -speedup(a, K, c, v), -9), "you take "),
         (lambda d, v: (next(iter(d)), max(v)), "you take 1 layer with K = 8"),
         (lambda d, v: (None, 0), "you always take plain decoding"),
@@ -305,3 +311,22 @@ def test_each_table_of_choices_has_a_clear_winner():
         gains = [1.0, *(speedup(a, K, c, v[K]) for a, c in drafts.values() for K in v)]
         first, second = sorted(gains)[-1:-3:-1]
         assert first - second > 1e-3
+
+
+def test_errors_of_5_4_have_their_help():
+    def closed_form(drafts, v):
+        for alpha, _ in drafts.values():
+            (1 - alpha**2) / (1 - alpha)
+        return choose_draft(drafts, v)
+
+    def next_row(drafts, v):
+        return [v[K + 1] for K in v]
+
+    for answer, error, advice in (
+        (closed_form, "ZeroDivisionError", "at alpha = 1"),
+        (next_row, "KeyError", "look up v[K]"),
+    ):
+        line = outcome("5.4", answer)
+        assert f"your code raised {error}" in line
+        assert find_symptom(find_exercise("5.4").help, line.split(" - ")[1])[1].startswith(advice)
+    assert find_symptom(find_exercise("5.4").help, "your code raised NameError: K") is None

@@ -74,10 +74,21 @@ def right_unroll(head, features, tokens):
     return [first, head(fed, list(tokens[1:]) + list(tokens[2:]), mask)[n:]]
 
 
+def right_tree_by_ranges(q_of, depth, top_k, nodes):
+    """With order[i] for i in range(top_k): nothing says that top_k may exceed the vocabulary."""
+
+    def checked(path):
+        q = q_of(path)
+        assert len(q) >= top_k
+        return q
+
+    return right_tree(checked, depth, top_k, nodes)
+
+
 RIGHT = {
     "6.1": [row_checks.fuse_input, right_input],
     "6.2": [row_checks.align_rows, right_rows],
-    "6.3": [growth_checks.grow_tree, right_tree],
+    "6.3": [growth_checks.grow_tree, right_tree, right_tree_by_ranges],
     "6.4": [chosen_checks.accept_chosen, right_chosen],
     "6.5": [unroll_checks.unroll_twice, right_unroll],
 }
@@ -164,6 +175,22 @@ def asks_too_much(q_of, depth, top_k, nodes):
     return answer
 
 
+def asks_twice(q_of, depth, top_k, nodes):
+    """Right, but the row is fetched once for the tokens and once for their q."""
+    return right_tree(lambda path: q_of(path) + 0 * q_of(path), depth, top_k, nodes)
+
+
+def asks_twice_below(q_of, depth, top_k, nodes):
+    """The same, but behind drafted tokens only."""
+    return right_tree(lambda path: q_of(path) if not path else (q_of(path), q_of(path))[0],
+                      depth, top_k, nodes)  # fmt: skip
+
+
+def with_last_rest(rest):
+    """The right rule, but where p(x) = 1 it gives ``rest``."""
+    return lambda p, q, x: (p[x], rest if p[x] == 1 else right_chosen(p, q, x)[1])
+
+
 def unroll_with(part, slip):
     def answer(head, features, tokens):
         parts = list(right_unroll(head, features, tokens))
@@ -229,6 +256,8 @@ WRONG = {
         (not_renumbered, "your parents count all proposed nodes"),
         (greedy_of_all, "is run on the deepest nodes, to no use"),
         (asks_too_much, "only the 4 expanded ones need it"),
+        (asks_twice, "the head is run on the text 2 times: run it once, keep the row"),
+        (asks_twice_below, "2 times: run it once, keep the row"),
         (lambda f, d, k, m: right_tree(f, d, k, m + 1), "you keep 7 nodes, wanted 6"),
         (lambda f, d, k, m: right_tree(f, d, k, m - 1), "you keep 5 nodes, wanted 6"),
         (lambda f, d, k, m: right_tree(f, d - 1, k, m), "for depth"),
@@ -255,6 +284,9 @@ WRONG = {
         (lambda p, q, x: (p[x], np.roll(right_chosen(p, q, x)[1], 1)), "the rest is"),
         (lambda p, q, x: (p[x], right_chosen(p, q, x)[1] * (1 - p[x])), "the rest sums to"),
         (lambda p, q, x: (p[x], chosen_checks._without(p, x)), "the rest is 0/0: return p itself"),
+        (with_last_rest(np.zeros(3)), "the rest for p(x) = 1 sums to 0, wanted 1"),
+        (with_last_rest(np.array([0.5, 0.5])), "the rest for p(x) = 1 has shape (2,), wanted (3,)"),
+        (with_last_rest(np.array([1.5, 0, -0.5])), "the rest for p(x) = 1 holds -0.5"),
         (lambda p, q, x: (p[x], p.__setitem__(x, 0)), "your code changed p in place"),
         (lambda p, q, x: p[x], "wanted 2 values"),
         (lambda p, q, x: (2 * p.max() + 1, p), "wanted a number from 0 to 1"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from pathlib import Path
 
 import numpy as np
 
 from lessonlib.exercises.changes import CHANGES, predict_changes
 from lessonlib.exercises.gate_checks import list_situations
-from lessonlib.exercises.lesson07 import COSTS, greedy_mean, make_greedy_rows
+from lessonlib.exercises.lesson07 import COSTS, LATE, greedy_mean, make_greedy_rows
 from lessonlib.exercises.wrong_gates import WRONG_GATES, slip
 from lessonlib.exercises.wrong_rates import WRONG_RATES
 from lessonlib.theory import controller, crossings, temperature
@@ -46,9 +47,10 @@ def right_temperature(p_logits, q_logits, K, c, v):
     if needed is None:
         return None
     tops = np.argmax(q_logits, axis=1)
+    behind = p_logits - np.take_along_axis(p_logits, tops[:, None], axis=1)
 
     def alpha(T):
-        return np.mean([right_rates(p, q, T)[1] for p, q in zip(p_logits, q_logits, strict=True)])
+        return np.mean(1 / np.exp(behind / T).sum(axis=1))
 
     if np.mean(np.argmax(p_logits, axis=1) == tops) < needed:
         return None
@@ -108,22 +110,50 @@ def change_in_place(p, q, T):
     return answer
 
 
-def search(needed=break_even_alpha, alpha=greedy_mean, hopeless=None, always=math.inf, fine=40):
+def search(
+    needed=break_even_alpha, alpha=greedy_mean, hopeless=None, always=math.inf, fine=40, end=100.0
+):
     """The right search with one part swapped."""
 
     def answer(p, q, K, c, v):
         level = needed(K, c, v)
         if level is None or alpha(p, q, 0) < level:
             return hopeless
-        if alpha(p, q, 100) >= level:
+        if alpha(p, q, end) >= level:
             return always
-        cold, hot = 0.0, 100.0
+        cold, hot = 0.0, end
         for _ in range(fine):
             middle = (cold + hot) / 2
             cold, hot = (middle, hot) if alpha(p, q, middle) >= level else (cold, middle)
         return cold
 
     return answer
+
+
+def bisect_below(hot):
+    """The right search, but it begins at ``hot``: what lies above is given as ``hot``."""
+
+    def answer(*given):
+        right = right_by_halving(*given)
+        return right if right in (None, math.inf) else min(right, hot)
+
+    return answer
+
+
+right_by_halving = search()
+
+
+def right_gate_of_deques(gate, tokens, settings):
+    """The window is a deque, and its mean is a sum of shares."""
+    mode, recent, waited = right_gate(gate, tokens, settings)
+    if gate.mode == "plain":
+        return mode, deque(recent), waited
+    recent = deque((*gate.recent, tokens), maxlen=settings.window)
+    if len(recent) < settings.window:
+        return gate.mode, recent, 0
+    bar = settings.threshold + settings.hysteresis * (gate.mode == "probe")
+    pays = sum(x / settings.window for x in recent) >= bar
+    return ("draft", recent, 0) if pays else ("plain", deque(), 0)
 
 
 def flip(*letters):
@@ -167,6 +197,9 @@ WRONG = {
             search(lambda K, c, v: break_even_alpha(K, c, v) or 0.01),
             "the round costs more than K + 1",
         ),
+        (search(end=1000.0), "alpha still is above break-even at T = 100, where the search ends"),
+        (search(end=90.0), "you say it always pays (inf)"),
+        *((bisect_below(hot), f"at your T = {hot:g} alpha is") for hot in (5, 10, 20, 90)),
         (search(always=100.0), "alpha stays above break-even at every T: inf, not 100"),
         (search(always=None), "alpha stays above break-even at every T: inf, not None"),
         (lambda p, q, K, c, v: None, "you say it never pays (None)"),
@@ -198,6 +231,9 @@ WRONG = {
     ],
 }
 
+RIGHT["7.2"].append(right_by_halving)
+RIGHT["7.3"].append(right_gate_of_deques)
+
 
 # What the checks rest on
 
@@ -209,7 +245,9 @@ def test_the_promise_of_7_2_is_kept():
     assert (np.diff(rates) <= 1e-12).all()
     assert 0 < np.mean(p.argmax(1) != q.argmax(1)) < 0.5
     temperatures = [crossings.break_even_temperature(p, q, *cost) for cost in COSTS]
-    assert all(0.1 < T < 10 for T in temperatures)
+    assert all(0.1 < T < 10 for T in temperatures[:-1])
+    assert 90 < temperatures[-1] < 99
+    assert greedy_mean(p, q, 100) > LATE * 1.02 > LATE > greedy_mean(p, q, 1000) * 1.02
     assert len({round(T, 2) for T in temperatures}) == len(COSTS)
 
 

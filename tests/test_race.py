@@ -14,7 +14,7 @@ from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.lab.contest import list_contestants, shape_tree
 from lessonlib.lab.kinds import list_kinds, read_rows
 from lessonlib.lab.proposers import PLAIN
-from lessonlib.lab.race import list_entrants, race, time_run
+from lessonlib.lab.race import list_entrants, play_turn, race, time_run
 from lessonlib.theory.controller import Gate, Settings
 from tests.toys import TableModel, coins_of
 
@@ -107,3 +107,22 @@ def test_rows_are_the_logits_behind_each_token():
     np.testing.assert_allclose(np.exp(q[-1]), pair.draft.row_of((0, 1, 2, 3, 4, 0, 1, 2)))
     with pytest.raises(ValueError, match="give more than 3"):
         read_rows(pair, "012", skip=3)
+
+
+def test_a_turn_that_outgrows_the_context_is_refused_up_front():
+    target = TableModel(3, seed=1, context=20)
+    how = {"sampling": Sampling(1.0), "seed": 0}
+    assert play_turn(target, None, None, [0, 1], tokens=18, **how).tokens == 18
+    ran = target.forwards
+    words = "tokens is 19: the target's context of 20 has room for at most 18 behind a prompt of 2"
+    with pytest.raises(ValueError, match=words):
+        play_turn(target, None, None, [0, 1], tokens=19, **how)
+    with pytest.raises(ValueError, match="tokens is 20: the target's context of 20 has room for"):
+        list_entrants(target, {}, {}, tokens=20)
+    assert list(list_entrants(target, {}, {}, tokens=19)) == [PLAIN]
+    assert target.forwards == ran
+
+
+def test_a_race_without_entrants_is_refused():
+    with pytest.raises(ValueError, match="entrants is empty: name at least one"):
+        race({}, [[0]], Sampling(1.0))

@@ -151,12 +151,23 @@ def test_more_tokens_of_a_level_pass_more_often_up_to_all():
         (lambda: shared_rate([0.0, 1.0], [0.0], 1.0), "shapes (2,) and (1,)"),
         (lambda: chosen_rate([0.0, 1.0], [0.0, 1.0], 1.0, 3), "k is 3"),
         (lambda: chosen_rate([0.0, 1.0], [0.0, 1.0], 1.0, 0), "k is 0"),
+        (lambda: find_crossings(math.sin, 0.5, math.inf), "hottest is inf: use a positive, finite"),
+        (lambda: find_crossings(math.sin, 0.5, -1), "hottest is -1: use a positive, finite"),
+        (lambda: find_crossings(math.sin, 0.5, math.nan), "hottest is nan: use a positive, finite"),
+        (lambda: find_crossings(math.sin, 0.5, 7, 0), "steps is 0: use at least 1"),
     ],
 )
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=r".") as raised:
         call()
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_tie_goes_to_the_lower_id(k):
+    p = np.log([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]])
+    rates = chosen_rate(p, np.array([[0.0, 5, 5, 5], [5.0, 5, 5, 0]]), 1.0, k)
+    assert rates == pytest.approx([[0.2, 0.5, 0.9][k - 1], [0.4, 0.7, 0.9][k - 1]])
 
 
 # Crossings

@@ -29,6 +29,19 @@ def test_contestants_run_in_turn_with_one_warm_up():
     assert all(0 <= value < 1 for value in seconds.values())
 
 
+@pytest.mark.parametrize("text", ["x", "0", "-1", "1.5", "²"])
+def test_repeats_that_are_no_number_are_refused_by_name(monkeypatch, text):
+    monkeypatch.setenv("COURSE_REPEATS", text)
+    with pytest.raises(ValueError, match=f"COURSE_REPEATS={text}: use a whole number above 0"):
+        time_interleaved({"a": lambda: None})
+
+
+def test_repeats_come_from_the_environment(monkeypatch):
+    for text, wanted in (("2", 2), ("", 7)):
+        monkeypatch.setenv("COURSE_REPEATS", text)
+        assert timing.count_repeats(7) == wanted
+
+
 def test_the_warm_up_does_not_count_and_one_outlier_moves_nothing(clock):
     needs = {"a": iter([900, 1, 1, 1, 70, 2]), "b": iter([0, 5, 3, 3, 4, 4])}
 

@@ -12,16 +12,20 @@ import platformdirs
 import pytest
 import torch
 from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
+from transformers import GPT2LMHeadModel
 
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.decoding.loop import generate
 from lessonlib.decoding.sampling import Sampling
+from lessonlib.drafting.eagle import KINDS
 from lessonlib.drafting.small import SmallModelDrafter
-from lessonlib.lab import corpus, pairs, recipes, train, training
+from lessonlib.lab import corpus, heads, pairs, recipes, train, training
+from lessonlib.lab.features import FeatureStore
 from lessonlib.lab.heads import find_head
 from lessonlib.lab.naming import name_target
 from lessonlib.lab.pairs import PairNotFoundError, load_pair
-from tests.tinypair import write_hub_model, write_pair
+from tests.tinypair import VOCAB, write_hub_model, write_model, write_pair
 from tests.toys import coins_of
 
 
@@ -211,3 +215,158 @@ def test_the_help_says_how_to_use_what_comes_out(capsys):
     with pytest.raises(SystemExit):
         train.main(["--help"])
     assert "``demo --pair runs/bundled/draft``" in capsys.readouterr().out
+
+
+def test_the_draft_that_was_there_is_kept(tmp_path, capsys):
+    folder = write_pair(tmp_path / "mine")
+    kept = (folder / "draft" / "model.safetensors").read_bytes()
+    assert train.main(["draft", "--minutes", "0.1", "--target", str(folder),
+                       "--out", str(tmp_path / "runs")]) == 0  # fmt: skip
+    said = capsys.readouterr().err
+    assert f"{folder / 'draft'} held another model, which is now in {folder / 'draft.bak'}" in said
+    assert (folder / "draft.bak" / "model.safetensors").read_bytes() == kept
+    assert (folder / "draft" / "model.safetensors").read_bytes() != kept
+    check_decodes(load_pair(str(folder)))
+
+
+def test_a_short_run_does_not_replace_the_head_of_another(tmp_path, capsys):
+    folder = write_pair(tmp_path / "mine")
+    run(capsys, "eagle1", "--target", folder, "--out", tmp_path / "runs")
+    kept = (folder / "eagle1" / "model.safetensors").read_bytes()
+    other = ("eagle1", "--target", folder, "--out", tmp_path / "other")
+    run(capsys, *other, "--batch", 3)
+    assert (folder / "eagle1.bak" / "model.safetensors").read_bytes() == kept
+    own = (folder / "eagle1" / "model.safetensors").read_bytes()
+    assert own != kept
+    # Going on with a run replaces what it made itself.
+    assert train.main([*map(str, other), "--batch", "3", "--minutes", "0.2", "--resume"]) == 0
+    assert (folder / "eagle1" / "model.safetensors").read_bytes() != own
+    assert not (folder / "eagle1.bak2").exists()
+
+
+def test_a_run_does_not_start_in_the_folder_of_anothers_model(tmp_path, bundled, capsys):
+    where = ["--target", "bundled", "--out", str(tmp_path / "runs"), "--minutes", "0.1"]
+    run(capsys, "eagle1", *where[:4])
+    folder = tmp_path / "runs" / "bundled" / "eagle1"
+    (folder / "checkpoint.pt").unlink()
+    kept = {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert train.main(["eagle1", *where]) == 2
+    assert f"train: {folder} holds a model of another run: move it, or" in capsys.readouterr().err
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == kept
+
+
+def test_an_interrupted_head_is_not_exported(tmp_path, monkeypatch, capsys):
+    folder = write_pair(tmp_path / "mine")
+    where = ["eagle1", "--target", str(folder), "--out"]
+    run(capsys, *where, tmp_path / "runs")
+    kept = (folder / "eagle1" / "model.safetensors").read_bytes()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(heads, "eagle_loss", interrupted)
+    for what in ("eagle1", "eagle3"):
+        assert train.main([what, *where[1:], str(tmp_path / "other")]) == 130
+    assert (folder / "eagle1" / "model.safetensors").read_bytes() == kept
+    assert sorted(path.name for path in folder.iterdir()) == ["draft", "eagle1", "target"]
+
+
+@pytest.mark.parametrize(("what", "context"), [("draft", 512), ("eagle1", 512), ("draft", 40)])
+def test_tokens_seen_are_those_of_the_windows_that_are_read(
+    tmp_path, monkeypatch, capsys, what, context
+):
+    """The target's context is 96: longer windows than that are not in its store."""
+    monkeypatch.setattr(recipes, "CONTEXT", context)
+    folder, seen = write_pair(tmp_path / "mine"), []
+    real = FeatureStore.draw
+
+    def spy(self, *request, **options):
+        batch = real(self, *request, **options)
+        seen.append(batch[1].shape[0] * batch[1].shape[1])
+        return batch
+
+    monkeypatch.setattr(FeatureStore, "draw", spy)
+    run(capsys, what, "--target", folder, "--out", tmp_path / "runs", "--batch", 2)
+    card = json.loads((folder / what / "card.json").read_text())
+    assert len(seen) == 6
+    assert card["training"]["tokens seen"] == f"{sum(seen):,}"
+    assert max(seen) == 2 * min(context, 96)
+
+
+def spoil_weights(target, change):
+    file = target / "model.safetensors"
+    save_file({name: change(weight) for name, weight in load_file(file).items()}, file)
+
+
+BAD_TARGETS = {
+    "NaN": (lambda t: spoil_weights(t, lambda w: w * torch.nan), "do not belong to its config"),
+    "cut": (lambda t: cut_short(t / "model.safetensors"), "cannot be used, fetch or make it"),
+    "tokenizer cut": (lambda t: cut_short(t / "tokenizer.json"), "tokenizer.json cannot be used"),
+    "small vocabulary": (
+        lambda t: write_model(t, layers=1, seed=3, vocab=VOCAB - 5),
+        "has 300 tokens and the target 295: use the tokenizer",
+    ),
+    "tiny context": (
+        lambda t: shorten(t, 8),
+        "has a context of 8 tokens: use a target with 16 or more",
+    ),
+    "another model": (
+        lambda t: (t / "config.json").write_text('{"model_type": "llama"}'),
+        "holds no GPT-2: drafts and heads are made for GPT-2 targets",
+    ),
+}
+
+
+def cut_short(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def shorten(target, context: int) -> None:
+    model = GPT2LMHeadModel.from_pretrained(target)
+    config = model.config
+    config.n_positions = context
+    model.transformer.wpe.weight.data = model.transformer.wpe.weight.data[:context].clone()
+    model.save_pretrained(target)
+
+
+@pytest.mark.parametrize("what", ["draft", "eagle3"])
+@pytest.mark.parametrize("fault", BAD_TARGETS)
+def test_a_target_that_cannot_be_learnt_from_is_one_sentence(tmp_path, capsys, what, fault):
+    folder = write_pair(tmp_path / "mine")
+    spoil, words = BAD_TARGETS[fault]
+    spoil(folder / "target")
+    assert train.main([what, "--target", str(folder), "--out", str(tmp_path / "runs")]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert words in said[-1]
+    assert said[-1].startswith(f"train: {folder / 'target'}")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_least_context_trains_every_head(tmp_path, capsys):
+    folder = write_pair(tmp_path / "mine")
+    shorten(folder / "target", recipes.LEAST_CONTEXT)
+    for kind in KINDS:
+        run(capsys, kind, "--target", folder, "--out", tmp_path / "runs")
+        card = json.loads((folder / kind / "card.json").read_text())
+        assert all(0 <= rate <= 1 for rate in card["by_position"]["1"])
+
+
+def test_more_layers_than_the_target_has_is_one_sentence(tmp_path, capsys):
+    folder = write_pair(tmp_path / "mine")
+    where = ["--target", str(folder), "--out", str(tmp_path / "runs")]
+    assert train.main(["draft", "--layers", "40", *where]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "train: layers is 40: the target has 1 to 2 to keep"
+    )
+
+
+def test_a_damaged_head_of_a_pair_is_one_sentence(tmp_path, capsys):
+    folder = write_pair(tmp_path / "mine")
+    run(capsys, "eagle1", "--target", folder, "--out", tmp_path / "runs")
+    pair = load_pair(str(folder))
+    (folder / "eagle1" / "config.json").write_text('{"kind')
+    with pytest.raises(ValueError, match=r"eagle1 cannot be used .*: train it again"):
+        find_head(pair, "eagle1")
+    (folder / "eagle1" / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="has no eagle1 head: train one with"):
+        find_head(pair, "eagle1")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -549,22 +551,193 @@ def test_resuming_another_shape_is_one_sentence(tmp_path, sources, monkeypatch, 
     assert "is of a model of another shape: name another folder" in capsys.readouterr().err
 
 
-def test_ctrl_c_in_the_first_minute_still_exports_what_there_is(tmp_path, sources, monkeypatch):
-    monkeypatch.setattr(recipes, "check_target", lambda *a: {"held_out": 1.0})
+def press_ctrl_c(monkeypatch, step: int) -> None:
+    """Interrupt the training of a target in that step."""
     real, calls = recipes.next_token_loss, itertools.count(1)
 
     def interrupted(model, windows):
-        if next(calls) == 4:
+        if next(calls) == step:
             raise KeyboardInterrupt
         return real(model, windows)
 
+    monkeypatch.setattr(recipes, "check_target", lambda *a: {"held_out": 1.0})
     monkeypatch.setattr(recipes, "next_token_loss", interrupted)
-    assert run_main(tmp_path, "target") == 0
-    card = json.loads((tmp_path / "pair" / "target" / "card.json").read_text())
-    assert card["training"]["steps"] == "3"
+
+
+def test_an_interrupted_run_exports_nothing_and_goes_on(tmp_path, sources, monkeypatch, capsys):
+    press_ctrl_c(monkeypatch, step=4)
+    assert run_main(tmp_path, "target") == 130
+    assert "stopped: go on with --resume" in capsys.readouterr().out
+    target = tmp_path / "pair" / "target"
+    assert [file.name for file in target.iterdir()] == ["tokenizer.json"]
     assert run_main(tmp_path, "target", "--resume") == 0
-    card = json.loads((tmp_path / "pair" / "target" / "card.json").read_text())
-    assert card["training"]["steps"] == "6"
+    assert json.loads((target / "card.json").read_text())["training"]["steps"] == "6"
+    assert not (tmp_path / "pair" / "target.bak").exists()
+
+
+def test_an_interrupted_run_leaves_its_own_earlier_result(tmp_path, sources, monkeypatch):
+    assert run_main(tmp_path, "target") == 0
+    target = tmp_path / "pair" / "target"
+    kept = read_files(target)
+    press_ctrl_c(monkeypatch, step=3)
+    more = ["target", "--minutes", "0.2", "--out", str(tmp_path), "--resume"]
+    assert train.main(more) == 130
+    assert read_files(target) == kept
+    assert train.main(more) == 0  # and the run that ends replaces it, without a copy
+    assert json.loads((target / "card.json").read_text())["training"]["steps"] == "12"
+    assert sorted(path.name for path in target.parent.iterdir()) == ["target"]
+
+
+def read_files(folder) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_a_target_of_another_run_is_kept_and_its_tokenizer_stays(tmp_path, sources, capsys):
+    assert run_main(tmp_path, "target") == 0
+    target = tmp_path / "pair" / "target"
+    for name in ("target.bak", "target.bak2"):
+        kept = read_files(target)
+        shutil.rmtree(tmp_path / "target")
+        assert run_main(tmp_path, "target", "--batch", "2" if name == "target.bak" else "3") == 0
+        assert f"is now in {target.with_name(name)}" in capsys.readouterr().err
+        assert read_files(target.with_name(name)) == kept
+        assert (target / "tokenizer.json").read_bytes() == kept["tokenizer.json"]
+        assert GPT2.from_folder(target).shape.layers == 2
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_stops_before_it_spoils_a_weight(tmp_path, bad):
+    model = recipes.build_gpt2(1, 7)
+    fit(model, loss_with(model), draw, plan_of(3), tmp_path)
+    kept = read_files(tmp_path)
+    calls = itertools.count(1)
+
+    def loss_of(windows):
+        loss = recipes.next_token_loss(model, windows)
+        return loss * bad if next(calls) == 3 else loss
+
+    with pytest.raises(ValueError, match=rf"loss is {bad} after 5 steps.*checkpoint.pt is from"):
+        fit(model, loss_of, draw, plan_of(9), tmp_path, resume=True)
+    assert next(calls) == 4
+    assert read_files(tmp_path) == kept
+    assert all(weight.isfinite().all() for weight in model.parameters())
+
+
+def test_a_gradient_that_is_not_finite_stops_too(tmp_path):
+    model = recipes.build_gpt2(1, 7)
+
+    def loss_of(windows):
+        loss = recipes.next_token_loss(model, windows)
+        return loss + (loss - loss.detach()).sqrt()  # 0, with a slope without end
+
+    with pytest.raises(ValueError, match=r"gradient is .* after 0 steps.*nothing was saved"):
+        fit(model, loss_of, draw, plan_of(9), tmp_path)
+    assert all(weight.isfinite().all() for weight in model.parameters())
+
+
+def test_a_run_that_diverges_is_one_sentence(tmp_path, sources, monkeypatch, capsys):
+    monkeypatch.setattr(recipes, "next_token_loss", lambda m, _: m.lm_head.weight.sum() * torch.nan)
+    assert run_main(tmp_path, "target") == 2
+    assert "train: the loss is nan after 0 steps" in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "pair" / "target" / "model.safetensors").exists()
+
+
+def spoil_checkpoint(change):
+    def spoil(path):
+        saved = torch.load(path, weights_only=True)
+        torch.save(change(saved), path)
+
+    return spoil
+
+
+SPOILT = {
+    "text": lambda path: path.write_text("my notes"),
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:2000]),
+    "a list": spoil_checkpoint(lambda saved: [1, 2]),
+    "other keys": spoil_checkpoint(lambda saved: {"state": saved["model"]}),
+    "weights a list": spoil_checkpoint(lambda saved: saved | {"model": [1]}),
+    "no counts": spoil_checkpoint(lambda saved: saved | {"done": {"steps": 1}}),
+    "an optimizer too few": spoil_checkpoint(lambda s: s | {"optimizers": s["optimizers"][:1]}),
+    "optimizers of another": spoil_checkpoint(lambda s: s | {"optimizers": [{}, {}]}),
+}
+
+
+@pytest.mark.parametrize("fault", SPOILT)
+def test_a_checkpoint_that_is_not_ours_is_one_sentence(tmp_path, fault):
+    model = recipes.build_gpt2(1, 7)
+    fit(model, loss_with(model), draw, plan_of(2), tmp_path)
+    SPOILT[fault](tmp_path / "checkpoint.pt")
+    with pytest.raises(
+        ValueError, match=r"checkpoint\.pt cannot be read: remove it to start again"
+    ):
+        fit(model, loss_with(model), draw, plan_of(4), tmp_path, resume=True)
+
+
+def test_a_draft_with_more_layers_than_its_target_is_refused():
+    target = recipes.build_gpt2(2, 30)
+    assert len(recipes.start_draft(target, 2).transformer.h) == 2
+    with pytest.raises(ValueError, match="layers is 3: the target has 1 to 2 to keep"):
+        recipes.start_draft(target, 3)
+
+
+def cut_short(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+STORE_DAMAGE = {
+    "state cut": lambda folder: cut_short(folder / "state.json"),
+    "state empty": lambda folder: (folder / "state.json").write_text("{}"),
+    "state a list": lambda folder: (folder / "state.json").write_text("[]"),
+    "features cut": lambda folder: cut_short(folder / "features.npy"),
+    "features empty": lambda folder: (folder / "features.npy").write_bytes(b""),
+    "features missing": lambda folder: (folder / "features.npy").unlink(),
+    "tokens missing": lambda folder: (folder / "tokens.npy").unlink(),
+    "tokens of another": lambda folder: np.save(folder / "tokens.npy", np.zeros((3, 4))),
+}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("damage", STORE_DAMAGE)
+def test_a_damaged_store_is_one_sentence_with_its_folder(tmp_path, store, damage, whole):
+    folder = tmp_path / "train"
+    if not whole:  # as a run leaves it that was stopped on the way
+        state = json.loads((folder / "state.json").read_text())
+        (folder / "state.json").write_text(json.dumps(state | {"done": 1}))
+        build_store(store.target, store.text.train, folder, window=32, windows=99)
+        (folder / "state.json").write_text(json.dumps(state | {"done": 1}))
+    STORE_DAMAGE[damage](folder)
+    with pytest.raises(ValueError, match=re.escape(f"{folder} is damaged: remove it")):
+        build_store(store.target, store.text.train, folder, window=32, windows=99)
+
+
+def test_a_store_of_more_windows_names_the_option(tmp_path, store):
+    build_store(store.target, store.text.train, tmp_path / "few", window=32, windows=3)
+    with pytest.raises(ValueError, match=r"of 3 windows and this run wants 4: use --windows 3, or"):
+        build_store(store.target, store.text.train, tmp_path / "few", window=32, windows=4)
+
+
+def test_a_batch_larger_than_the_windows_is_refused_before_any_work(tmp_path, capsys):
+    assert run_main(tmp_path, "eagle1", "--target", "nowhere", "--windows", "4") == 2
+    assert capsys.readouterr().err == (
+        "train: batch is 16 but only 4 windows are kept: use --batch 4 or more --windows\n"
+    )
+
+
+def test_a_batch_larger_than_the_text_is_refused_before_its_features(tmp_path, sources, capsys):
+    assert run_main(tmp_path, "target") == 0
+    assert run_main(tmp_path, "draft", "--batch", "5000") == 2
+    assert "train: batch is 5000 but only " in capsys.readouterr().err.splitlines()[-1]
+    assert not list(tmp_path.rglob("features.npy"))
+
+
+@pytest.mark.parametrize("what", ["eagle1", "target"])
+@pytest.mark.parametrize("option", ["--layers=3", "--loss=tv"])
+def test_what_only_drafts_have_is_refused_elsewhere(tmp_path, capsys, what, option):
+    with pytest.raises(SystemExit) as caught:
+        run_main(tmp_path, what, option)
+    assert caught.value.code == 2
+    assert f"are for drafts: leave them out with '{what}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf", "ten"])

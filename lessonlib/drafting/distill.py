@@ -9,6 +9,7 @@ divergence; Leviathan et al. 2023 (arXiv 2211.17192) for α.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -114,12 +115,19 @@ def acceptance_rates(
 ) -> torch.Tensor:
     """α = Σ min(p, q) at each position: logits (..., V) to rates (...), both at ``temperature``.
 
-    Temperature 0 compares the two largest logits: 1 where they are the same token.
+    Temperature 0 compares the two largest logits: 1 where they are the same token. Raises
+    ValueError for two shapes, for logits that are not finite, and for a temperature that is
+    no finite number of 0 or more.
 
     >>> p, q = torch.tensor([0.2, 0.8]).log(), torch.tensor([0.5, 0.5]).log()
     >>> round(float(acceptance_rates(p, q, 1.0)), 4)
     0.7
     """
+    _check_shapes(target_logits, draft_logits)
+    if not (target_logits.isfinite().all() and draft_logits.isfinite().all()):
+        raise ValueError("logits hold NaN or infinity: check the model")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature is {temperature}: use a finite number of 0 or more")
     if temperature == 0:
         return (target_logits.argmax(-1) == draft_logits.argmax(-1)).to(target_logits.dtype)
     p = (target_logits / temperature).softmax(-1)
@@ -133,12 +141,16 @@ def _divergence(log_a: torch.Tensor, log_b: torch.Tensor) -> torch.Tensor:
 
 
 def _log_rows(target_logits: torch.Tensor, draft_logits: torch.Tensor):
+    _check_shapes(target_logits, draft_logits)
+    return _log_softmax(target_logits), _log_softmax(draft_logits)
+
+
+def _check_shapes(target_logits: torch.Tensor, draft_logits: torch.Tensor) -> None:
     if target_logits.shape != draft_logits.shape:  # they would broadcast into a wrong mean
         raise ValueError(
             f"target_logits has shape {tuple(target_logits.shape)}, draft_logits "
             f"{tuple(draft_logits.shape)}: give both models the same tokens and vocabulary"
         )
-    return _log_softmax(target_logits), _log_softmax(draft_logits)
 
 
 def _log_softmax(logits: torch.Tensor) -> torch.Tensor:

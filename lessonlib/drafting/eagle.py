@@ -228,13 +228,28 @@ def save_head(head: EagleHead, folder: Path) -> None:
 def load_head(folder: Path, target: GPT2) -> EagleHead:
     """Read a head and give it the embedding and LM head of ``target``, its device and dtype.
 
-    Raises ValueError if the folder holds no head, or one for a target of another shape.
+    Raises FileNotFoundError if the folder holds no head, and ValueError for files that cannot
+    be used or that are for a target of another shape.
     """
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if config.pop("model_type", None) != "eagle_head":
+    files = folder / "config.json", folder / "model.safetensors"
+    if not any(file.exists() for file in files):
+        raise FileNotFoundError(f"no head in {folder}: train one with 'course.py train eagle3'")
+    try:
+        config, weights = json.loads(files[0].read_text(encoding="utf-8")), load_file(files[1])
+        is_head = config.pop("model_type", None) == "eagle_head"
+        made_for = (target.shape, target.embedding, target.head)
+        head = build_head(config["kind"], *made_for) if is_head else None
+        fits = is_head and config == asdict(head.shape)
+        if fits:
+            head.load_state_dict(weights)
+        if not all(weight.isfinite().all() for weight in weights.values()):
+            raise ValueError("its weights hold NaN or infinity")
+    except Exception as error:  # a damaged file can fail in any way
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        sentence = f"the head in {folder} cannot be used ({reason}): train it again"
+        raise ValueError(sentence) from error
+    if not is_head:
         raise ValueError(f"{folder} holds no EAGLE head: train one with 'course.py train eagle3'")
-    head = build_head(config["kind"], target.shape, target.embedding, target.head)
-    if config != asdict(head.shape):
+    if not fits:
         raise ValueError(f"the head in {folder} is for a target of another shape: train its own")
-    head.load_state_dict(load_file(folder / "model.safetensors"))
     return head.eval().requires_grad_(False)

@@ -47,7 +47,7 @@ class GatedDrafter:
             self._asked_at = None
 
 
-class ForgetfulDrafter:
+class RowlessDrafter:
     """Draws its tokens but hands over no q row: the target can only test for a match.
 
     A token without a row counts as chosen, and is kept with probability p(x). It was drawn

@@ -116,6 +116,7 @@ def check_a_certain_target(answer) -> None:
     inputs.close(inputs.as_number(chance, "the chance", 0, 1), 1, SAME, "the chance for p(x) = 1")
     if inputs.not_finite(rest):
         raise Wrong("for p(x) = 1 nothing is left and the rest is 0/0: return p itself")
+    inputs.as_probability(rest, "the rest for p(x) = 1", (3,), tol=SAME)
     chance, rest = _choose(answer, np.array([0.0, 0.4, 0.6]), q, 0)
     inputs.close(chance, 0, SAME, "the chance for p(x) = 0")
     inputs.close(rest, [0, 0.4, 0.6], SAME, "the rest for p(x) = 0")

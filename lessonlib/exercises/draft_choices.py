@@ -65,12 +65,17 @@ WRONG_CHOICES: Slips = (
         "it never chooses plain decoding: return (None, 0) where nothing gains",
         lambda drafts, v: pick(drafts, v, fallback=False),
     ),
+    (
+        "v[K + 1] is one row too dear: v[K] already is what K + 1 rows cost",
+        lambda drafts, v: pick(drafts, {K: v.get(K + 1, cost) for K, cost in v.items()}),
+    ),
     *((sentence, partial(pick_by, key)) for sentence, key in WRONG_KEYS),
     *((sentence, partial(pick, gain=gain)) for sentence, gain in WRONG_GAINS),
 )
 
 FLAT = {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0, 6: 1.0, 8: 1.0}
 STEEP = {1: 1.2, 2: 1.4, 4: 1.9, 6: 2.4, 8: 3.0}
+CLIFF = {1: 1.05, 2: 1.1, 3: 1.6, 4: 2.4, 5: 3.2}  # no gap between the K: v[K + 1] exists
 TABLES = (
     ({"1 layer": (0.45, 0.08), "2 layers": (0.7, 0.16), "4 layers": (0.78, 0.36)}, FLAT),
     ({"1 layer": (0.55, 0.1), "2 layers": (0.7, 0.17), "4 layers": (0.85, 0.22)}, STEEP),
@@ -80,6 +85,8 @@ TABLES = (
     ({"a": (0.6, 0.05), "b": (0.8, 0.05), "c": (0.82, 0.3)}, {2: 1.1, 4: 1.2, 16: 1.4}),
     ({"perfect": (1.0, 0.3), "good": (0.7, 0.1)}, FLAT),
     ({"ngram": (0.35, 0.0), "head": (0.6, 0.06), "model": (0.8, 0.25)}, {1: 1.5, 3: 1.6, 5: 2.5}),
+    ({"small": (0.6, 0.02), "large": (0.8, 0.05)}, CLIFF),
+    ({"near": (0.6, 0.25), "far": (0.8, 0.5)}, {1: 1.32, 2: 1.6, 4: 2.1}),  # 1.02 is a gain
 )
 HOPELESS = (
     ({"dear": (0.6, 0.66), "poor": (0.05, 0.1)}, FLAT),

@@ -10,7 +10,7 @@ functions that were not called. `True` is not read as the number 1, nor 1 as `Tr
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -196,11 +196,12 @@ def as_tuple(value: Any, name: str, length: int) -> tuple[Any, ...]:
 def as_tokens(
     value: Any, name: str, length: int | None = None, wanted: str = "token ids"
 ) -> list[int]:
-    """Return `value`, a list, tuple or 1-d array of whole numbers from 0 up, as a list of ints.
+    """Return `value`, a sequence or 1-d array of whole numbers from 0 up, as a list of ints.
 
     `wanted` says what they are, where that is not token ids.
     """
-    if not isinstance(value, list | tuple) and getattr(value, "ndim", None) != 1:
+    listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)  # a deque is one
+    if not listed and getattr(value, "ndim", None) != 1:
         raise Wrong(f"{name} is {_describe(value)}, wanted a list of {wanted}")
     parts = list(value)
     if length is not None and len(parts) != length:

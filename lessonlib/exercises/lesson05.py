@@ -138,6 +138,9 @@ EXERCISES = (
             "it never chooses plain decoding": "start the search with (None, 0) and a speedup of 1",
             "the largest alpha, whatever it costs": "a better draft is a dearer one: divide",
             "v is not used": "v[K] takes the place of the textbook's 1",
+            "ZeroDivisionError": "at alpha = 1 the closed form of E is 0/0: add "
+            "the powers up, or take K + 1 there",
+            "KeyError": "look up v[K]: its value is what K + 1 rows cost",
         },
         checks=(check_choices, check_order_does_not_matter),
         reference=choose_draft,

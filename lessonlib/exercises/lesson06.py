@@ -90,7 +90,7 @@ EXERCISES = (
             "Number anew: place = {-1: -1} plus each kept node's place; send parents through it.",
         ),
         help={
-            "your code raised KeyError": "a kept node's parent is not kept: is its confidence the "
+            "KeyError": "a kept node's parent is not kept: is its confidence the "
             "product along the path, and does a tie go to the node that came first?",
             "number the kept nodes anew": "parents count kept nodes, not proposed ones",
             "that was passed over counts too": "rank everything that was ever proposed",

@@ -74,7 +74,9 @@ def check_rates_at_the_ends(answer) -> None:
 # 7.2 break_even_temperature
 
 NEAR = 2e-3  # what a search may stop short of
-COSTS = ((1, 0.4, 1.05), (2, 0.2, 1.1), (4, 0.1, 1.2), (3, 0.1, 1.6))
+LATE = 0.0173  # with K = 1 a cost that is too much from T = 195 on, behind the end at 100
+# The last one ends near T = 93: a search that begins below 100 misses it.
+COSTS = ((1, 0.4, 1.05), (2, 0.2, 1.1), (4, 0.1, 1.2), (3, 0.1, 1.6), (1, 0.018, 1.0))
 
 
 def make_greedy_rows() -> tuple[np.ndarray, np.ndarray]:
@@ -141,10 +143,14 @@ def check_hopeless(answer) -> None:
 
 def check_always(answer) -> None:
     p, q = make_greedy_rows()
-    yours = read_temperature(answer, p, q, 1, 0.01, 1.0)  # alpha tends to 1/60, above 0.01
-    if yours != math.inf:
-        said = "None" if yours is None else f"{yours:g}"
-        raise Wrong(f"K=1, c=0.01: alpha stays above break-even at every T: inf, not {said}")
+    for c, story in (
+        (0.01, "alpha stays above break-even at every T"),  # it tends to 1/60
+        (LATE, "alpha still is above break-even at T = 100, where the search ends"),
+    ):
+        yours = read_temperature(answer, p, q, 1, c, 1.0)
+        if yours != math.inf:
+            said = "None" if yours is None else f"{yours:g}"
+            raise Wrong(f"K=1, c={c}: {story}: inf, not {said}")
 
 
 # 7.4 predict_changes
@@ -213,6 +219,7 @@ EXERCISES = (
             "return None": "ask whether T = 0 pays before you search",
             "average the rates": "a rate for each row first, then the mean of the rates",
             "break_even_alpha returned None": "no alpha is enough there: return None yourself",
+            "where the search ends": "ask about T = 100 itself: from there on the answer is inf",
         },
         checks=(check_temperatures, check_hopeless, check_always),
         reference=break_even_temperature,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lessonlib.decoding.sampling import Sampling
-from lessonlib.drafting.gated import ForgetfulDrafter
+from lessonlib.drafting.gated import RowlessDrafter
 from lessonlib.drafting.small import SmallModelDrafter
 from lessonlib.drafting.tree import TreeDrafter
 from lessonlib.lab.proposers import Proposer, list_proposers
@@ -24,7 +24,7 @@ def list_contestants(pair) -> dict[str, Proposer]:
     found = {
         "sampled, shared T": known["draft model"],
         "greedy draft": Proposer(lambda _, size: TreeDrafter(draft, RANKED, [1] * size.K, "top-k")),
-        "exact match": Proposer(lambda T, _: ForgetfulDrafter(SmallModelDrafter(draft, T))),
+        "exact match": Proposer(lambda T, _: RowlessDrafter(SmallModelDrafter(draft, T))),
         "draft left at T = 1": Proposer(lambda *_: SmallModelDrafter(draft, Sampling(1.0))),
         "top-k tree": Proposer(
             lambda _, size: TreeDrafter(draft, RANKED, shape_tree(size.K), "top-k")

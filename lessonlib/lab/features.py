@@ -79,14 +79,23 @@ def cut_windows(stream: np.ndarray, window: int, windows: int) -> np.ndarray:
     return stream[starts[:, None] + np.arange(window + 1)]
 
 
+def check_batch(batch: int, windows: int) -> None:
+    """Raise ValueError unless a batch can be drawn from that many different windows."""
+    if batch > windows:
+        raise ValueError(
+            f"batch is {batch} but only {windows} windows are kept: use --batch {windows} "
+            "or more --windows"
+        )
+
+
 def build_store(
     target: GPT2, stream: np.ndarray, folder: Path, *, window: int, windows: int
 ) -> FeatureStore:
     """Run ``target`` over at most ``windows`` windows of ``stream`` (n,), with a progress bar.
 
     Goes on where an earlier call for the same text and target was stopped. Raises
-    ValueError if the stream is too short, if ``folder`` holds the features of another text or
-    target, or if the disk has no room for them.
+    ValueError if the stream is too short, if ``folder`` is damaged or holds the features of
+    another text or target or of more or fewer windows, or if the disk has no room for them.
     """
     tokens = cut_windows(stream, window, windows)
     shape = (len(tokens), window, TAPS, target.shape.width)
@@ -98,9 +107,12 @@ def build_store(
         "target": float(target.head.double().sum()),  # changes with the weights
     }
     done = _read_state(state, facts)
-    if done == len(tokens):
-        return FeatureStore.open(folder)
-    if done == 0:
+    if done:
+        store = _open_whole(folder, tokens, shape)
+        if done == len(tokens):
+            return store
+        del store  # Windows writes into no file that is still mapped
+    else:
         _check_room(folder, shape)
     file = folder / "features.npy"
     features = np.lib.format.open_memmap(file, "r+" if done else "w+", np.float16, shape)
@@ -126,12 +138,41 @@ def _check_room(folder: Path, shape: tuple[int, ...]) -> None:
         )
 
 
+def _open_whole(folder: Path, tokens: np.ndarray, shape: tuple[int, ...]) -> FeatureStore:
+    """The store, if its files are what ``build_store`` wrote: opened to be gone on with, a file
+    that was cut would be filled up with zeros."""
+    try:
+        store = FeatureStore.open(folder)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(_explain_damage(folder)) from error
+    whole = store.features.shape == shape and store.features.dtype == np.float16
+    if not (whole and np.array_equal(store.tokens, tokens)):
+        raise ValueError(_explain_damage(folder))
+    return store
+
+
 def _read_state(state: Path, facts: dict) -> int:
     """How many windows are done already."""
     if not state.exists():
         return 0
-    found = json.loads(state.read_text())
-    done = found.pop("done")
+    windows = facts["shape"][0]
+    try:
+        found = json.loads(state.read_text())
+        done, kept = int(found.pop("done")), int(found["shape"][0])
+    except Exception as error:  # a damaged file may hold anything
+        raise ValueError(_explain_damage(state.parent)) from error
+    alike = {**found, "text": 0, "shape": [windows, *found["shape"][1:]]} == {**facts, "text": 0}
+    if kept != windows and alike:
+        raise ValueError(
+            f"{state.parent} holds the features of {kept} windows and this run wants {windows}: "
+            f"use --windows {kept}, or another --out"
+        )
     if found != facts:
         raise ValueError(f"{state.parent} holds features of another text or target: remove it")
+    if not 0 < done <= windows:
+        raise ValueError(_explain_damage(state.parent))
     return done
+
+
+def _explain_damage(folder: Path) -> str:
+    return f"{folder} is damaged: remove it, and the next run computes it again"

@@ -1,11 +1,14 @@
 """What a training is called: its target, its folder, its command, and the pair that it makes.
 
-Every function takes the options of ``course.py train``, as ``train`` has parsed them.
+Most functions take the options of ``course.py train``, as ``train`` has parsed them.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
+from itertools import count
 from pathlib import Path
 
 from lessonlib.drafting.eagle import KINDS
@@ -31,6 +34,43 @@ def name_draft(options: argparse.Namespace) -> str:
     parts += [options.loss] if options.loss != "forward-kl" else []
     parts += [f"{options.layers}-layers"] if options.layers else []
     return "-".join(parts)
+
+
+def check_free(run: Path, folder: Path) -> None:
+    """Refuse to train where checkpoints and result share a folder that holds another's model."""
+    shared = run.resolve() == folder.resolve()
+    if shared and not (run / "checkpoint.pt").exists() and _holds_model(folder):
+        raise ValueError(f"{folder} holds a model of another run: move it, or name another --out")
+
+
+def make_room(run: Path, folder: Path) -> None:
+    """Make ``folder`` ready for the result of ``run``, with the log of it.
+
+    A model in there that the same run made earlier is replaced. Any other is kept: its folder
+    moves to NAME.bak, or NAME.bak2 and on.
+    """
+    if run.resolve() == folder.resolve():
+        return
+    log, old = run / "log.jsonl", folder / "log.jsonl"
+    text = old.read_bytes() if old.is_file() else b""
+    if _holds_model(folder) and not (text and log.read_bytes().startswith(text)):
+        names = (folder.with_name(f"{folder.name}.bak{i if i > 1 else ''}") for i in count(1))
+        kept = next(name for name in names if not name.exists())
+        folder.rename(kept)
+        print(f"train: {folder} held another model, which is now in {kept}", file=sys.stderr)
+        if (kept / pairs.TOKENIZER).exists():  # a target's tokenizer was there before it
+            folder.mkdir()
+            shutil.copyfile(kept / pairs.TOKENIZER, folder / pairs.TOKENIZER)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(log, old)
+
+
+def _holds_model(folder: Path) -> bool:
+    """Whether there is more than the tokenizer, there from the start, and a run's beginning."""
+    if not folder.is_dir():
+        return folder.exists()
+    early = {pairs.TOKENIZER, "log.jsonl", "checkpoint.part"}
+    return not early.issuperset(file.name for file in folder.iterdir())
 
 
 def title_draft(options: argparse.Namespace) -> str:

@@ -30,7 +30,10 @@ def race(
     Each repeat is begun by another entrant than the one before, so nobody is always the
     first, or always behind the same neighbour. The turns go into ``turns``, whole repeats
     only: what Ctrl-C cuts short has no partners. ``progress`` is called after every turn.
+    Raises ValueError if nobody races.
     """
+    if not entrants:
+        raise ValueError("entrants is empty: name at least one, such as those of list_entrants")
     names, turns = list(entrants), {} if turns is None else turns
     for repeat, prompt in enumerate(prompts):
         start, played = repeat % len(names), {}
@@ -49,7 +52,11 @@ def list_entrants(
     tokens: int,
     clock: Clock = read_clock,
 ) -> dict[str, Entrant]:
-    """Plain decoding and every proposer at its size, by name; a turn is ``tokens`` tokens."""
+    """Plain decoding and every proposer at its size, by name; a turn is ``tokens`` tokens.
+
+    Raises ValueError for more tokens than the target's context takes behind any prompt.
+    """
+    check_room(target, 1, tokens)
 
     def enter(proposer: Proposer | None, size: Size | None) -> Entrant:
         how = {"tokens": tokens, "clock": clock}
@@ -67,10 +74,23 @@ def play_turn(
 ) -> Turn:  # fmt: skip
     """Decode ``tokens`` tokens behind ``prompt`` once, on the clock. No proposer: plain.
 
-    An end of text does not stop it: all must emit equally many tokens.
+    An end of text does not stop it: all must emit equally many tokens. For the same reason
+    it raises ValueError where the target's context has no room for them.
     """
+    check_room(target, len(prompt), tokens)
     run = start_run(target, proposer, size, prompt, tokens=tokens, sampling=sampling, seed=seed)
     return time_run(run, target, clock)
+
+
+def check_room(target, prompt: int, tokens: int, requests: int = 1) -> None:
+    """Raise ValueError unless ``requests`` times ``tokens`` fit behind ``prompt`` tokens."""
+    room = target.context - prompt
+    if requests * tokens > room:
+        times = f" in each of {requests} requests" if requests > 1 else ""
+        raise ValueError(
+            f"tokens is {tokens}: the target's context of {target.context} has room for at most "
+            f"{max(0, room // requests)} behind a prompt of {prompt}{times}"
+        )
 
 
 def time_run(run: Run[Trace], target: Any, clock: Clock = read_clock) -> Turn:

@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from lessonlib.decoding.gpt2 import GPT2
 from lessonlib.drafting.distill import LOSSES, acceptance_rates
-from lessonlib.lab import corpus
+from lessonlib.lab import checkpoints, corpus
 from lessonlib.lab.cards import mean_rates
 from lessonlib.lab.device import choose_device
 from lessonlib.lab.features import FeatureStore
@@ -22,6 +22,7 @@ from lessonlib.lab.training import Plan, Progress, draw_batch, fit
 CONTEXT = 512
 TARGET_LAYERS, DRAFT_LAYERS, WIDTH, HEADS = 12, 2, 192, 6
 NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+LEAST_CONTEXT = 16  # an EAGLE head unrolls 4 steps, with room to pick where from, in half of it
 CHECK_ROWS = 16  # held-out windows that the training log is made from
 
 
@@ -40,9 +41,29 @@ def load_text(tokenizer_file: Path) -> Text:
     if not tokenizer_file.exists():
         tokenizer_file.parent.mkdir(parents=True, exist_ok=True)
         corpus.train_tokenizer(train).save(str(tokenizer_file))
-    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    tokenizer = checkpoints.load_tokenizer(tokenizer_file.parent)
     streams = (corpus.encode_texts(tokenizer, texts) for texts in (train, held_out))
     return Text(tokenizer, *streams)
+
+
+def load_target(folder: Path) -> GPT2:
+    """The target on the chosen device. Raises ValueError for one that cannot be learnt from."""
+    config = folder / checkpoints.CONFIG
+    if checkpoints.find_gguf(folder) or checkpoints.read_json(config).get("model_type") != "gpt2":
+        raise ValueError(f"{folder} holds no GPT-2: drafts and heads are made for GPT-2 targets")
+    target = checkpoints.load_model(folder, device=choose_device().device)
+    tokens = checkpoints.load_tokenizer(folder).get_vocab_size()
+    if tokens > target.vocab_size:
+        raise ValueError(
+            f"{folder / checkpoints.TOKENIZER} has {tokens} tokens and the target "
+            f"{target.vocab_size}: use the tokenizer that the target was trained with"
+        )
+    if target.context < LEAST_CONTEXT:
+        raise ValueError(
+            f"{folder} has a context of {target.context} tokens: use a target with "
+            f"{LEAST_CONTEXT} or more"
+        )
+    return target
 
 
 def build_gpt2(layers: int, vocab: int) -> GPT2LMHeadModel:
@@ -98,8 +119,11 @@ def start_draft(target: GPT2LMHeadModel, layers: int = 0) -> GPT2LMHeadModel:
 
     0 stands for as many as the bundled draft has. Without the dropout that GPT-2's config
     asks for: the draft is to match the target's rows, and noise in its own only blurs them.
+    Raises ValueError if the target has not as many layers.
     """
     layers = layers or DRAFT_LAYERS
+    if layers > target.config.n_layer:
+        raise ValueError(f"layers is {layers}: the target has 1 to {target.config.n_layer} to keep")
     changes = {"n_layer": layers, **NO_DROPOUT}
     config = type(target.config)(**{**target.config.to_dict(), **changes})
     draft = GPT2LMHeadModel(config)

@@ -11,7 +11,7 @@ from lessonlib.decoding.loop import decode
 from lessonlib.decoding.sampling import Sampling
 from lessonlib.drafting.gated import GatedDrafter
 from lessonlib.lab.proposers import Proposer
-from lessonlib.lab.race import time_run
+from lessonlib.lab.race import check_room, time_run
 from lessonlib.lab.timing import Clock, read_clock
 from lessonlib.lab.turns import Turn
 from lessonlib.theory.controller import PLAIN, Gate, Played, Settings
@@ -48,8 +48,10 @@ def serve(
 
     ``proposer`` drafts for each request anew, None decodes plainly. A threshold of 0 in
     ``settings`` drafts always. ``cost`` is what a drafted round is booked at in the timeline,
-    in target forwards; the seconds are measured.
+    in target forwards; the seconds are measured. Raises ValueError where the target's context
+    has no room for all requests.
     """
+    check_room(target, len(prompt), tokens, len(temperatures) or 1)
     served, text, gate = Served(), list(prompt), Gate()
     for request, temperature in enumerate(temperatures):
         sampling = Sampling(temperature)

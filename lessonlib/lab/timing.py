@@ -36,9 +36,15 @@ def time_interleaved(
 def count_repeats(wanted: int) -> int:
     """How often to measure: ``wanted``, or what COURSE_REPEATS says.
 
-    The test suite runs whole lessons without reading their seconds, and sets it to 1.
+    The test suite runs whole lessons without reading their seconds, and sets it to 1. Raises
+    ValueError if it is no whole number above 0.
     """
-    return int(os.environ.get("COURSE_REPEATS") or wanted)
+    text = os.environ.get("COURSE_REPEATS")
+    if not text:
+        return wanted
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise ValueError(f"COURSE_REPEATS={text}: use a whole number above 0, or unset it")
+    return int(text)
 
 
 def read_clock() -> float:

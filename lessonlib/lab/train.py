@@ -8,7 +8,8 @@
 a pair by its name or folder, or the folder of a GPT-2. The target's features over the training
 text are computed first and kept, for all trainings to read. Each run writes a checkpoint a
 minute into ``runs/`` (``--resume`` goes on from there, with a longer budget if you like);
-Ctrl-C saves, too.
+Ctrl-C saves, too, and touches no earlier result. A run that ends replaces its own earlier
+result; any other model in that place moves to NAME.bak.
 
 What comes out is used with ``--pair``: the last line says which. Beside ``target/`` it
 belongs to that pair (``demo --pair runs/pair``); elsewhere the folder of what you trained is a
@@ -18,7 +19,6 @@ pair itself, of that draft and its target: ``demo --pair runs/bundled/draft``.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 
@@ -30,52 +30,62 @@ from lessonlib.drafting.distill import LOSSES
 from lessonlib.drafting.eagle import KINDS
 from lessonlib.lab import cards, corpus, device, heads, naming, pairs, recipes
 from lessonlib.lab.estimate import announce
-from lessonlib.lab.features import FeatureStore, build_store
+from lessonlib.lab.features import FeatureStore, build_store, check_batch, cut_windows
 from lessonlib.lab.training import Plan, Progress
 
 MOST_WINDOWS = 6000  # of training text; the bundled pair's whole library is 5 843
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one training; returns the exit code."""
+    """Run one training; returns the exit code, 130 if Ctrl-C ended it."""
     options = _parse(argv)
     try:
         device.apply()
         options.target = naming.name_target(options.target)
-        MAKERS.get(options.what, make_head)(options)
+        finished = MAKERS.get(options.what, make_head)(options)
     except (ValueError, OSError) as error:
         print(f"train: {error}", file=sys.stderr)
         return 2
-    return 0
+    return 0 if finished else 130
 
 
-def make_target(options: argparse.Namespace) -> None:
-    """Train and export the target of OUT/pair."""
+def make_target(options: argparse.Namespace) -> bool:
+    """Train and export the target of OUT/pair; False, and no export, if it was interrupted."""
     home = options.out / "pair"
     text = recipes.load_text(home / "target" / "tokenizer.json")
     folder = options.out / "target"
-    model, done = recipes.train_target(text, _plan(options), folder, options.resume)
+    plan = _plan(options, recipes.CONTEXT)
+    model, done = recipes.train_target(text, plan, folder, options.resume)
+    if done.interrupted:
+        return False
+    naming.make_room(folder, home / "target")
     target = recipes.export(model, home / "target")
     facts = describe(target, done, text)
     facts |= {"title": "Bundled target", "summary": "A small GPT-2 that writes Python."}
-    finish(options, folder, home / "target", facts)
+    finish(options, home / "target", facts)
+    return True
 
 
-def make_draft(options: argparse.Namespace) -> None:
-    """Distil and export a draft for a target."""
+def make_draft(options: argparse.Namespace) -> bool:
+    """Distil and export a draft for a target; False, and no export, if it was interrupted."""
+    check_batch(options.batch, options.windows)
     source, home = find_target(options)
+    target = recipes.load_target(source)
     text = recipes.load_text(source / "tokenizer.json")
-    target = GPT2.from_folder(source, device=device.choose_device().device)
     theirs = GPT2LMHeadModel.from_pretrained(source, dtype=torch.float32).to(target.device)
     draft = recipes.start_draft(theirs, options.layers)
     name = naming.name_draft(options)
     folder = runs_of(options) / name
+    naming.check_free(folder, home / name)
     stores = open_stores(options, target, text)
-    plan = _plan(options)
+    plan = _plan(options, stores["train"].features.shape[1])
     announce(options.what, draft, plan, stores)
     done = recipes.train_draft(
         draft, target.head, stores, options.loss, plan, folder, options.resume
     )
+    if done.interrupted:
+        return False
+    naming.make_room(folder, home / name)
     draft = recipes.export(draft, home / name)
     facts = describe(draft, done, text) | {
         "title": naming.title_draft(options),
@@ -83,24 +93,32 @@ def make_draft(options: argparse.Namespace) -> None:
         f"starting from the target's first {draft.shape.layers} layers.",
         "alpha": cards.measure_alphas(target, draft, text.held_out),
     }
-    finish(options, folder, home / name, facts)
+    finish(options, home / name, facts)
     print(naming.explain_use(options, home, name))
+    return True
 
 
-def make_head(options: argparse.Namespace) -> None:
-    """Train and export an EAGLE head for a target."""
+def make_head(options: argparse.Namespace) -> bool:
+    """Train and export an EAGLE head for a target; False, and no export, if interrupted."""
+    check_batch(options.batch, options.windows)
     source, home = find_target(options)
+    target = recipes.load_target(source)
     text = recipes.load_text(source / "tokenizer.json")
-    target = GPT2.from_folder(source, device=device.choose_device().device)
     folder = runs_of(options) / options.what
+    naming.check_free(folder, home / options.what)
     stores = open_stores(options, target, text)
-    head, plan = heads.build(options.what, target), _plan(options)
+    head = heads.build(options.what, target)
+    plan = _plan(options, stores["train"].features.shape[1])
     announce(options.what, head, plan, stores)
     done = heads.train(head, stores, plan, folder, options.resume)
+    if done.interrupted:
+        return False
+    naming.make_room(folder, home / options.what)
     facts = _count(done, text) | heads.export(head, stores["held_out"], home / options.what)
     facts["training"] = {"parameters": facts.pop("parameters"), **facts["training"]}
-    finish(options, folder, home / options.what, facts)
+    finish(options, home / options.what, facts)
     print(naming.explain_use(options, home, options.what))
+    return True
 
 
 MAKERS = {"target": make_target, "draft": make_draft}
@@ -130,6 +148,7 @@ def open_stores(options: argparse.Namespace, target: GPT2, text) -> dict[str, Fe
     folder = runs_of(options) / "features"
     window = min(recipes.CONTEXT, target.context)
     streams = {"held_out": text.held_out, "train": text.train}
+    check_batch(options.batch, len(cut_windows(text.train, window, options.windows)))
     return {
         name: build_store(target, stream, folder / name, window=window, windows=options.windows)
         for name, stream in streams.items()
@@ -169,13 +188,11 @@ def _weights(model: GPT2):
             yield from entry if isinstance(entry, tuple) else (entry,)
 
 
-def finish(options: argparse.Namespace, run: Path, folder: Path, facts: dict) -> None:
-    """Write the card and the log beside the exported weights, and say so."""
+def finish(options: argparse.Namespace, folder: Path, facts: dict) -> None:
+    """Write the card beside the exported weights, and say so."""
     # A draft of a target that lies elsewhere says which; others lie in their target's folder.
     named = {"target": options.target} if options.target in naming.NAMED else {}
     cards.write_card(folder, {**facts, **named, "command": naming.spell(options)})
-    if run != folder:
-        shutil.copyfile(run / "log.jsonl", folder / "log.jsonl")
     reached = []
     if "held_out_loss" in facts:
         reached.append(f"held-out loss {facts['held_out_loss']:.3f} nats/token")
@@ -184,10 +201,10 @@ def finish(options: argparse.Namespace, run: Path, folder: Path, facts: dict) ->
     print(f"{', '.join(reached)}; written to {folder}")
 
 
-def _plan(options: argparse.Namespace) -> Plan:
+def _plan(options: argparse.Namespace, window: int) -> Plan:
     seed = 0 if options.what == "target" else 1
     budget = {"tokens": options.tokens} if options.tokens else {"minutes": options.minutes}
-    return Plan(**budget, batch=options.batch, window=recipes.CONTEXT, seed=seed)
+    return Plan(**budget, batch=options.batch, window=window, seed=seed)
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
@@ -215,6 +232,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.target and options.what == "target":
         parser.error("--target names the target of a draft: leave it out with 'train target'")
+    if options.what != "draft" and (options.layers or options.loss != "forward-kl"):
+        parser.error(f"--layers and --loss are for drafts: leave them out with '{options.what}'")
     return options
 
 

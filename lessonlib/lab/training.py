@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,11 +21,15 @@ CHECKPOINT_SECONDS = 60.0
 
 @dataclass
 class Progress:
-    """What a checkpoint remembers besides weights and optimizer state."""
+    """What a checkpoint remembers besides weights and optimizer state.
+
+    ``interrupted``, which no checkpoint holds: Ctrl-C ended this call before its budget did.
+    """
 
     seconds: float = 0.0
     steps: int = 0
     tokens: int = 0
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,10 @@ def fit(
 
     ``draw(batch, window, key)`` gives a batch, of which ``loss_of`` makes the mean loss.
     Writes ``checkpoint.pt`` (each minute, and on Ctrl-C, which ends the run early but loses
-    nothing) and ``log.jsonl`` into ``folder``; ``evaluate`` adds its entries to the log.
-    Raises ValueError on resume if the checkpoint cannot be read or is of a model of another
-    shape, and without resume if the folder holds a run, which would be lost.
+    nothing: the result is then ``interrupted``) and ``log.jsonl`` into ``folder``;
+    ``evaluate`` adds its entries to the log. Raises ValueError on resume if the checkpoint
+    cannot be read or is of a model of another shape, without resume if the folder holds a
+    run, which would be lost, and at a loss or gradient that is not finite.
     """
     folder.mkdir(parents=True, exist_ok=True)
     optimizers = build_optimizers(model, plan.muon_lr, plan.adam_lr)
@@ -126,8 +130,15 @@ def fit(
 
     try:
         _run(model, loss_of, draw, plan, done, optimizers, save)
+    except FloatingPointError as error:
+        kept = f"{checkpoint} is from before" if checkpoint.exists() else "nothing was saved"
+        raise ValueError(
+            f"{error} after {done.steps} steps, and training stopped ({kept}): "
+            "check the model and the text that it learns from"
+        ) from error
     except KeyboardInterrupt:
         _save_checkpoint(checkpoint, model, optimizers, done)
+        done.interrupted = True
         tqdm.write(f"stopped: go on with --resume ({checkpoint})")
     return done
 
@@ -166,10 +177,16 @@ def _set_rates(optimizers, factor: float) -> None:
 
 
 def _take_step(model, loss_of, batch, optimizers) -> float:
-    """One step on one batch; returns its loss, which also waits for the device to finish."""
+    """One step on one batch; returns its loss, which also waits for the device to finish.
+
+    Raises FloatingPointError, with the weights as they were, where the step would spoil them.
+    """
     loss = loss_of(batch)
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for name, value in (("loss", loss), ("gradient", norm)):
+        if not value.isfinite():
+            raise FloatingPointError(f"the {name} is {value.item()}")
     for optimizer in optimizers:
         optimizer.step()
         optimizer.zero_grad()
@@ -191,19 +208,29 @@ def _append_log(log: Path, done: Progress, loss: float, model, evaluate) -> None
 def _save_checkpoint(path: Path, model, optimizers, done: Progress) -> None:
     states = [optimizer.state_dict() for optimizer in optimizers]
     part = path.with_suffix(".part")
-    torch.save({"model": model.state_dict(), "optimizers": states, "done": vars(done)}, part)
+    counts = {"seconds": done.seconds, "steps": done.steps, "tokens": done.tokens}
+    torch.save({"model": model.state_dict(), "optimizers": states, "done": counts}, part)
     os.replace(part, path)  # a crash in the middle leaves the old checkpoint whole
 
 
 def _load_checkpoint(path: Path, model, optimizers) -> Progress:
     try:
         saved = torch.load(path, weights_only=True, map_location="cpu")
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise ValueError(f"{path} cannot be read: remove it to start again") from error
-    now, then = ({k: w.shape for k, w in s.items()} for s in (model.state_dict(), saved["model"]))
-    if now != then:
+        weights, states, counts = saved["model"], saved["optimizers"], saved["done"]
+        done = Progress(float(counts["seconds"]), int(counts["steps"]), int(counts["tokens"]))
+        then = {name: weight.shape for name, weight in weights.items()}
+    except Exception as error:  # a file may hold anything, and fail in as many ways
+        raise ValueError(_explain_unreadable(path)) from error
+    if then != {name: weight.shape for name, weight in model.state_dict().items()}:
         raise ValueError(f"{path} is of a model of another shape: name another folder with --out")
-    model.load_state_dict(saved["model"])
-    for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
-        optimizer.load_state_dict(state)
-    return Progress(**saved["done"])
+    try:
+        for optimizer, state in zip(optimizers, states, strict=True):
+            optimizer.load_state_dict(state)
+    except Exception as error:
+        raise ValueError(_explain_unreadable(path)) from error
+    model.load_state_dict(weights)
+    return done
+
+
+def _explain_unreadable(path: Path) -> str:
+    return f"{path} cannot be read: remove it to start again"

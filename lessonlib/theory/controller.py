@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple
 
 DRAFT, PLAIN, PROBE = "draft", "plain", "probe"
@@ -31,8 +32,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("window", "probe"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: use at least 1 round")
+            rounds = getattr(self, name)
+            if not isinstance(rounds, Integral) or rounds < 1:
+                raise ValueError(f"{name} is {rounds}: use a whole number of rounds, at least 1")
         for name in ("threshold", "hysteresis"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: use 0 or more tokens")

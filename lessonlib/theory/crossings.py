@@ -29,10 +29,15 @@ def find_crossings(
 
     It is looked for between ``steps`` evenly spaced temperatures and then halved down, so
     two crossings within one step escape. A curve that touches the level counts as above it.
+    Raises ValueError unless ``hottest`` is positive and finite, and ``steps`` at least 1.
 
     >>> [(round(T, 6), rises) for T, rises in find_crossings(lambda T: 1 / (1 + T), 0.5)]
     [(1.0, False)]
     """
+    if not 0 < hottest < math.inf:
+        raise ValueError(f"hottest is {hottest}: use a positive, finite temperature")
+    if steps < 1:
+        raise ValueError(f"steps is {steps}: use at least 1")
 
     def is_above(T: float) -> bool:
         return curve(T) >= level
