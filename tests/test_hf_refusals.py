@@ -114,8 +114,17 @@ def test_weights_that_leave_a_part_of_the_model_random_are_refused(tmp_path):
 
 
 def test_loading_draws_no_progress_bar_and_leaves_the_switch_as_it_was(tmp_path, capfd):
+    switch = transformers.utils.logging
     make_llama().save_pretrained(tmp_path)
     capfd.readouterr()
-    HFModel.from_folder(tmp_path)
-    assert capfd.readouterr().err == ""
-    assert transformers.utils.logging.is_progress_bar_enabled()
+    try:
+        for turn, is_on in (
+            (switch.disable_progress_bar, False),
+            (switch.enable_progress_bar, True),
+        ):
+            turn()
+            HFModel.from_folder(tmp_path)
+            assert capfd.readouterr().err == ""
+            assert switch.is_progress_bar_enabled() == is_on
+    finally:
+        switch.enable_progress_bar()
