@@ -698,6 +698,9 @@ for T in (0.0, 1.0):
 # which steps are certain? Siblings find the target's token nearly as often with the weaker head,
 # so in a tree a better head gains less than in a chain.
 #
+# *Within the error* does not mean equal. Four times as many prompts, here and in the first cell,
+# halve the ±; on 2 cores that takes about a minute.
+#
 # Then look at the step to a tree at T = 1, and go back to line 6: a chain's tokens are drawn and
 # share the target's luck, a tree's are chosen and pass with p alone. Many nodes of guesses can be
 # worth less than a few tokens that were drawn.

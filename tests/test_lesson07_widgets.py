@@ -170,6 +170,8 @@ def test_the_plots_of_the_profile_show_what_they_are_given():
     assert line.y == [1.0, 0.0, -1.0]
     rounds = timeline.play_workload(Settings(threshold=2.0), 0.8, 0.1)
     panel = timeline.plot_timeline(rounds, rounds, Settings(threshold=2.0), [0, 300], 4)
+    assert "unknown to the gate" not in panel.plots[0].svg, "nothing is expected of a live run"
+    assert "unknown to the gate" in timeline.controller_timeline().plots[0].svg
     for plot in panel.plots:
         ET.fromstring(plot.svg)
         assert "nan" not in plot.svg

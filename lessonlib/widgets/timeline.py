@@ -59,10 +59,11 @@ def draw_modes(
     """
     end = rounds[-1].start + rounds[-1].tokens
     bands = list_silences(rounds)
+    known = any(math.isfinite(tokens) for *_, tokens in phases)
     marks = [
         *(Band(low, high, "baseline", "plain decoding" * (i == 0))
           for i, (low, high) in enumerate(bands)),
-        Line(*_draw_steps(phases), "output", "expected, unknown to the gate"),
+        *([Line(*_draw_steps(phases), "output", "expected, unknown to the gate")] if known else []),
         Line([p.start for p in rounds], trail_means(rounds, settings.window), "target",
              "mean of the window"),
         Rule(settings.threshold, "accepted", "threshold"),
