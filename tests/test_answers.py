@@ -7,32 +7,16 @@ learner leaves in a cell breaks the check. The tables stand in ``test_lessonNN_c
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from lessonlib.exercises import find_exercise
 from lessonlib.exercises.registry import list_lessons, load_lesson
-from tests import (
-    test_lesson01_checks,
-    test_lesson02_checks,
-    test_lesson03_checks,
-    test_lesson04_checks,
-    test_lesson05_checks,
-    test_lesson06_checks,
-    test_lesson07_checks,
-)
 from tests.answers import cast_to_float32, outcome
 
-LESSONS = (
-    test_lesson01_checks,  # and lesson 00
-    test_lesson02_checks,
-    test_lesson03_checks,
-    test_lesson04_checks,
-    test_lesson05_checks,
-    test_lesson06_checks,
-    test_lesson07_checks,
-)
+LESSONS = [import_module(f"tests.test_lesson{n:02}_checks") for n in range(1, 8)]  # 01 has 00's
 RIGHT = {id: answers for lesson in LESSONS for id, answers in lesson.RIGHT.items()}
 WRONG = {id: rows for lesson in LESSONS for id, rows in lesson.WRONG.items()}
 NAMED_BY_NUMBERS = ("2.1", "2.3", "2.4", "3.5", "5.1", "5.2", "5.3", "6.4", "7.1")
